@@ -1,4 +1,4 @@
-//! Reading without a language model: the answer is made of the evidence's own sentences.
+//! Reading without a language model: answers consist of sentences of the evidence.
 
 mod compared;
 mod compose;
@@ -49,21 +49,21 @@ use self::verb::in_past;
 
 /// A reader that judges by similarity and words, and answers with quotes.
 ///
-/// It embeds the question and at most 48 sentences, in two calls of its encoder; the rest is about
-/// a millisecond of work for passages of the usual size, and bounded for any.
+/// It embeds the question and at most 48 sentences, in two calls of its encoder. The rest takes
+/// about a millisecond for passages of the usual size, and is bounded for any.
 #[derive(Clone)]
 pub struct Extractive {
     encoders: Arc<dyn Encoders>,
 }
 
 impl Extractive {
-    /// A reader that compares by the vectors of the current one of `encoders`, whatever encoder the
-    /// evidence was found with.
+    /// Creates a reader that compares by vectors of the current encoder of `encoders`, whichever
+    /// encoder the evidence was found with.
     pub fn new(encoders: Arc<dyn Encoders>) -> Self {
         Self { encoders }
     }
 
-    /// The texts' cosine similarities to the question, in order, and what it cost.
+    /// Returns the cosine similarities of the texts to the question, in order, and the cost.
     async fn similarities(
         &self,
         question: &str,
@@ -74,14 +74,15 @@ impl Extractive {
         Ok((cosines.into_iter().flatten().collect(), cost))
     }
 
-    /// The texts' cosine similarities to each of the questions, in order, and what it cost.
+    /// Returns the cosine similarities of the texts to each of the questions, in order, and the
+    /// cost.
     async fn compared(
         &self,
         questions: Vec<String>,
         texts: Vec<String>,
         deadline: Instant,
     ) -> Result<(Vec<Vec<f32>>, Cost), Error> {
-        // The same for both, should another become the current one.
+        // One encoder for both calls, even if another becomes the current one in between.
         let encoder = self.encoders.current();
         let asked = embed(&*encoder, questions, TextKind::Query, deadline).await?;
         let read = embed(&*encoder, texts, TextKind::Passage, deadline).await?;
@@ -111,12 +112,12 @@ async fn embed(
 
 #[async_trait]
 impl Reasoner for Extractive {
-    /// Judges and composes as the crate's documentation tells; a summary is of all that was found. The points
-    /// of a working memory are not read, since they are made of what was found.
+    /// Judges and composes as the crate's documentation describes. A summary covers all evidence.
+    /// The points of a working memory are not read, because they are derived from the evidence.
     ///
     /// # Errors
-    /// Those of the encoder; [`clew_core::ErrorKind::Internal`] if a passage's text is not as long
-    /// as its span, for then no quote could be placed.
+    /// Returns the errors of the encoder, and [`clew_core::ErrorKind::Internal`] if a passage's
+    /// text is not as long as its span, because no quote could be located.
     async fn read(&self, assignment: &Assignment<'_>, deadline: Instant) -> Result<Reading, Error> {
         check_spans(assignment.evidence)?;
         if assignment.task == Task::Summarise {
@@ -129,7 +130,7 @@ impl Reasoner for Extractive {
 }
 
 impl Extractive {
-    /// Reads for what a question asks.
+    /// Reads for what the question asks.
     async fn read_for(
         &self,
         assignment: &Assignment<'_>,
@@ -139,7 +140,7 @@ impl Extractive {
     ) -> Result<Reading, Error> {
         let topic = matter.topic(assignment.question);
         let asked = match matter {
-            // What is counted was told in the past.
+            // Statements about the things counted are in the past tense.
             Matter::Counting(_) => Question::new(&in_past(&topic)),
             Matter::Reckoning(_) | Matter::Advice | Matter::Recollection | Matter::Fact => {
                 Question::new(&topic)
@@ -168,7 +169,7 @@ impl Extractive {
     }
 }
 
-/// Refuses passages whose texts do not fill their spans: quotes of them could not be placed.
+/// Refuses passages whose texts do not fill their spans: quotes of them could not be located.
 pub(crate) fn check_spans(evidence: &[Evidence]) -> Result<(), Error> {
     match evidence.iter().find(|passage| passage.span.len() != passage.text.len()) {
         None => Ok(()),
@@ -193,7 +194,7 @@ fn nothing_to_read() -> Reading {
     }
 }
 
-/// Cosine similarity of unit vectors.
+/// Returns the cosine similarity of unit vectors.
 fn cosine(a: &Embedding, b: &Embedding) -> f32 {
     a.vector.iter().zip(&b.vector).map(|(a, b)| a * b).sum()
 }

@@ -1,74 +1,99 @@
-//! The reasoner's and the navigator's implementations: judging whether evidence answers a question,
-//! composing the answer, and the steps by which a tree and a graph are walked to it.
+//! Reading, navigation and planning over evidence, with and without a language model.
 //!
-//! [`Extractive`] does all of it without a language model. What it says is quoted, or reckoned from what is quoted
-//! beside it, so it can be incomplete but not invented. [`prompted::Prompted`] asks a model, for these and for the other steps of
-//! judgement that the memory mechanisms take.
+//! [`Extractive`] works without a language model. Its answers quote the evidence, or are computed
+//! from statements that they quote as well, so they can be incomplete but not invented.
+//! [`prompted::Prompted`] asks a model for the same steps, and for the other steps of judgement
+//! that the memory mechanisms take.
 //!
-//! # What needs no model
+//! # Steps without a model
 //!
-//! | step | without a model | what that cannot do |
-//! |---|---|---|
-//! | judge and answer | [`Extractive`] | tell relevance from entailment, see below |
-//! | choose a tree's child | [`Extractive`], by its summary and what a search found below | reason from a summary to what is below it |
-//! | read a tree's leaf | [`Extractive`], as it reads any passage | put together what the leaf and the way to it say |
-//! | judge evidence, tell what is missing | [`Extractive`], as it reads; the question's words that nothing holds | tell a fact that is missing from a word that is |
-//! | name a question's entities | [`Extractive`]: titles, names and numbers, or else topics | tell what a pronoun or a description stands for |
-//! | choose entities to look at | [`Extractive`], by their names | see that an entity leads to another |
-//! | summarise evidence | [`Extractive`]: the sentences that stand for most of it | tell what matters for the task |
-//! | fuse descriptions of a relation | [`Extractive`]: one after the other | say once what several say |
-//! | elaborate a query | [`Extractive`]: the question beside a relation | use other words than both |
-//! | clues | [`propose_clues`] | say what the outline does not say |
-//! | concerns | [`raise_concerns`] | doubt what a point says |
-//! | reckon with dates, count, add up | [`Extractive`], see below | understand an event told in other words |
-//! | facts of a user | `clew_chat::facts` | rephrase; see facts without "I" |
-//! | summaries, entities, relations | `clew_tree`, `clew_graph` | use other words than the text's |
+//! - Judge and answer: [`Extractive`]. It cannot tell relevance from entailment, see below.
+//! - Choose a child in a tree: [`Extractive`], by the child's summary and the passages that a
+//!   search found below it. It cannot reason from a summary to what is below it.
+//! - Read a leaf of a tree: [`Extractive`], like any passage. It cannot combine the leaf with what
+//!   was read on the way to it.
+//! - Judge evidence and say what is missing: [`Extractive`] reads the evidence, and names the words
+//!   of the question that occur nowhere in it. It cannot tell a missing fact from a missing word.
+//! - Name the entities of a question: [`Extractive`] takes titles, names and numbers, otherwise
+//!   topics. It cannot resolve a pronoun or a description.
+//! - Choose entities to look at: [`Extractive`], by their names. It cannot see that one entity
+//!   leads to another.
+//! - Summarise evidence: [`Extractive`] takes the sentences that stand for most of it. It cannot
+//!   tell what matters for the task.
+//! - Fuse descriptions of a relation: [`Extractive`] joins them. It cannot say once what several
+//!   say.
+//! - Elaborate a query: [`Extractive`] puts a relation after the question. It cannot use other
+//!   words.
+//! - Reword a question, imagine a passage, list key points: [`Extractive`], from words and
+//!   sentences that are there. It cannot tell the meanings of an ambiguous question apart.
+//! - Propose clues: [`propose_clues`]. It cannot say what the outline does not say.
+//! - Raise concerns: [`raise_concerns`]. It cannot doubt what a point says.
+//! - Update and merge points: [`Extractive`], by their entities and words. It cannot draw
+//!   conclusions.
+//! - Compute with dates, count, add up: [`Extractive`], see below. It cannot recognise an event
+//!   that is described in other words.
+//! - Infer the time that a question asks about: `clew_chat::time::asked_about`, by fixed
+//!   expressions.
+//! - Extract what users state of themselves: `clew_chat::facts`. It cannot rephrase, and misses
+//!   statements without "I".
+//! - Build summaries, entities and relations: `clew_tree` and `clew_graph`. They cannot use other
+//!   words than the text's.
 //!
-//! Times that a question asks about, questions about a segment, and merging points have no counterpart yet.
+//! Asking questions about a segment, and judging answers, have no counterpart.
 //!
-//! # How the extractive one reads
+//! # How `Extractive` reads
 //!
-//! 1. *Read* the ten best passages, at most 16 KiB of each, sentence by sentence; sentences of more
-//!    than 400 characters in pieces. Duplicates go.
-//! 2. *Choose* at most 48 sentences, 24 of a passage, that hold more of the question's words, are
-//!    of a better passage, and state something rather than ask or be a heading, a table's row or
-//!    code.
-//! 3. *Compare* them with the question: one call of the encoder for the question, one for them.
-//!    A sentence's score is its cosine similarity, plus 0.2 times the share of the question's words
-//!    that it holds, plus up to 0.05 for its passage's rank, plus 0.15 if it states something. A
-//!    word's share is its inverse frequency in the sentences read, doubled for names and numbers.
-//! 4. *Judge* whether that supports an answer. If not, nothing is said.
+//! 1. *Read* the ten best passages, at most 16 KiB of each, sentence by sentence. Sentences of more
+//!    than 400 characters are read in pieces. Duplicates are dropped.
+//! 2. *Choose* at most 48 sentences, at most 24 of one passage. Preferred are sentences that
+//!    contain more of the question's words, belong to a better passage, and state something rather
+//!    than ask or be a heading, a table row or code.
+//! 3. *Compare* them with the question, with one call of the encoder for the question and one for
+//!    the sentences. A sentence's score is its cosine similarity, plus 0.2 times the share of the
+//!    question's words that it contains, plus up to 0.05 for the rank of its passage, plus 0.15 if
+//!    it states something. A word counts by its inverse frequency in the sentences read, doubled
+//!    for names and numbers.
+//! 4. *Judge* whether that supports an answer. If not, the answer is empty.
 //! 5. *Compose* the best sentence and up to two more that add a word of the question or are nearly
 //!    as good, within 600 characters, in the order of their documents. A sentence that begins with
-//!    a pronoun brings a short one before it.
+//!    a pronoun brings along the sentence before it, if that one is short.
 //!
-//! Nothing depends on the order in which the evidence comes: passages are ranked by their scores,
-//! equal ones by document and place.
+//! The order of the evidence makes no difference: passages are ranked by score, and equal ones by
+//! document and place.
 //!
-//! # What it makes of a question's form
+//! # Forms of questions
 //!
-//! Questions of a memory of conversations often ask for what no sentence says. So it knows some forms of them, in
-//! English; whatever else is asked is read as above.
+//! Questions about a memory of conversations often ask for something that no single sentence says.
+//! `Extractive` therefore recognises some forms of questions, in English. All other questions are
+//! read as above.
 //!
-//! | asked | answered by |
-//! |---|---|
-//! | how long between A and B, how long ago, when; what was first, last, the order | the days of the events, each dated by a time in the sentence that fits it best, relative to when that was said, or else by that day; a sentence with the figure or order, then the quotes. If one of several events is told of by nothing, there is no answer |
-//! | how many of a kind | the newest statement that says a number; else two to six distinct statements, counted, with their days |
-//! | how much was spent or earned | the sum of the one amount in each statement that fits; of things that are named, of the turn that tells of each |
-//! | what is so now, or was before | the same sentences, the newest or oldest preferred among about equal ones; the newest also where it is known when the question is asked |
-//! | what was at a time | the same sentences, those said about then preferred |
-//! | advice | what the user states of themselves, from a confidence of 0.15, after "You said:" |
-//! | what the assistant said | the assistant's sentences, and the item of a list if it is asked for by its number |
+//! - *How long between A and B, how long ago, when; which was first or last, in what order*:
+//!   computed from the days of the events. Each event is dated by a time in the sentence that fits
+//!   it best, relative to when that sentence was said, or otherwise by that day. The answer is a
+//!   sentence with the figure or the order, followed by the quotes. If no sentence describes one of
+//!   several events, there is no answer.
+//! - *How many of a kind*: the newest statement that says a number; otherwise two to six distinct
+//!   statements, counted, with their days.
+//! - *How much was spent or earned*: the sum of the one amount in each statement that fits. If the
+//!   question names two things, the sum of the amounts in the turns that mention them.
+//! - *What is so now, or was before*: the same sentences, with the newest or oldest preferred among
+//!   about equal ones. The newest are also preferred if the time of the question is known.
+//! - *What was at a time*: the same sentences, with those said about that time preferred.
+//! - *Advice*: statements of users about themselves, from a confidence of 0.15, after "You said:".
+//! - *What the assistant said*: the assistant's sentences, and the item of a list if the question
+//!   asks for it by number.
 //!
-//! An event's confidence is that of a question made of its words, without the verbs that stand for any other. What
-//! is reckoned is hedged ("About") where a day is not exact, and nothing is counted where a statement may be a
-//! plan or says several amounts. Over the public half of LongMemEval's questions, with their evidence given and a
-//! similarity of words alone, `extractive/measured.rs` tells how many are taken up and answered rightly.
+//! The confidence that a sentence describes an event is computed as for a question made of the
+//! event's words, without verbs that can stand for any other ("did", "got"). Computed answers say
+//! "About" if a day is not exact. Statements that may be plans are not counted, and nothing is
+//! added up if a statement names several amounts. `extractive/measured.rs` measures how many
+//! questions these rules take up and answer correctly, on the public half of LongMemEval's
+//! questions, with their evidence given and a similarity of words alone.
 //!
-//! # How its judgement was calibrated
+//! # Calibration
 //!
-//! Confidence is a logistic function of three numbers that mean the same in any corpus and for any
-//! mode of search:
+//! The confidence is a logistic function of three features that mean the same in any corpus and for
+//! any mode of search:
 //!
 //! | feature | coefficient |
 //! |---|---|
@@ -77,20 +102,24 @@
 //! | share of the question's names and numbers that occur nowhere in what was read | −3.11 |
 //! | intercept | −5.19 |
 //!
-//! It counts as answered from a confidence of 0.45. The constants were fitted offline by logistic
-//! regression, lightly regularised, on public question sets of two kinds: multi-hop questions on
-//! encyclopedia passages (two samples of MuSiQue, one each of HotpotQA and 2WikiMultihopQA) and
-//! questions on chats (LoCoMo, LiHua-World, LongMemEval S), 577 questions in seven sets that weigh
-//! alike (the MuSiQue samples half each), embedded by all-MiniLM-L6-v2 and searched for ten
-//! passages by reciprocal rank fusion. Each question was read with what its own corpus gave, where
-//! that held a passage (of a chat: anything of a session) labelled as evidence: to be answered; with
-//! what foreign corpora of the same kind gave: to be refused; and with what its own corpus gave
-//! without its evidence: to be refused, but weighted less, since what is left often answers a part.
+//! A question counts as answered from a confidence of 0.45. The constants were fitted offline by
+//! logistic regression, lightly regularised, on public question sets of two kinds: multi-hop
+//! questions on encyclopedia passages (two samples of MuSiQue, one each of HotpotQA and
+//! 2WikiMultihopQA) and questions on chats (LoCoMo, LiHua-World, LongMemEval S). These are 577
+//! questions in seven sets of equal weight (the MuSiQue samples half each), embedded by
+//! all-MiniLM-L6-v2, with ten passages searched by reciprocal rank fusion. Each question was read
+//! three times:
+//!
+//! - with the results from its own corpus, if these contained a passage labelled as evidence (for
+//!   chats, anything of a labelled session): to be answered;
+//! - with the results from other corpora of the same kind: to be refused;
+//! - with the results from its own corpus without the evidence: to be refused, with less weight,
+//!   since the remaining passages often answer a part.
 //!
 //! The threshold answers 93.5 % of the questions whose evidence was found, as a mean over the sets.
-//! For each set, with constants and threshold found on the others (on other than MuSiQue, for its
-//! samples). The three numbers themselves were picked from some twenty on all of these sets, so read
-//! the table as slightly too kind:
+//! In the table, the constants and the threshold of each set were found on the other sets (for the
+//! MuSiQue samples, on sets other than MuSiQue). The three features themselves were selected from
+//! about twenty on all of these sets, so the table is slightly optimistic:
 //!
 //! | set | evidence found: answered | foreign corpus: refused | evidence taken away: refused |
 //! |---|---|---|---|
@@ -103,12 +132,12 @@
 //! | LongMemEval S | 80 % | 88 % | 88 % |
 //! | mean | 93 % | 95 % | 49 % |
 //!
-//! What it cannot do: tell an answer from a text about the same people and things that leaves it
-//! out. It measures relevance, not entailment; the last column says how often that matters, and of
-//! LoCoMo's questions about the wrong person it refuses one in seven, of LiHua-World's unanswerable
-//! ones half. The cosine's coefficient
-//! belongs to the encoder: another model than all-MiniLM-L6-v2 spreads its similarities
-//! differently, and the constants should be fitted anew for it.
+//! Limits: it cannot tell an answer from a text about the same people and things that leaves the
+//! answer out, because it measures relevance and not entailment. The last column shows how often
+//! that matters. It refuses one in seven of LoCoMo's questions about the wrong person, and half of
+//! LiHua-World's unanswerable ones. The coefficient of the cosine belongs to the encoder: a model
+//! other than all-MiniLM-L6-v2 spreads its similarities differently, and the constants should be
+//! fitted again for it.
 
 mod extractive;
 pub mod prompted;

@@ -1,43 +1,43 @@
-//! Reasoning by prompts: acts, how they are asked, and how their replies are read.
+//! Reasoning by prompts: acts, the calls that perform them, and the parsing of replies.
 //!
-//! An [`Act`] is one step of judgement with all it is made on. [`Prompted::perform`] cuts it to the
-//! model's window, renders its prompt, has the model reply and reads the reply. What that
-//! costs is drawn from the [`Account`] that it is done on, which is one for all acts of a question.
+//! An [`Act`] is one step of judgement with its input. [`Prompted::perform`] cuts the act to the
+//! model's window, renders its prompt, calls the model and parses the reply. The cost is drawn from
+//! the [`Account`] that the act is performed on; all acts of a question share one account.
 //!
 //! | act | step | paper |
 //! |---|---|---|
-//! | [`Summarise`] | leaves and inner nodes of a summary tree | MemWalker, section 3, appendix A.1 |
-//! | [`ChooseChild`] | where to go on from a node (triage) | MemWalker, section 3, table 1 |
+//! | [`Summarise`] | leaves and inner nodes of a tree | MemWalker, section 3, appendix A.1 |
+//! | [`ChooseChild`] | the child to enter from a node (triage) | MemWalker, section 3, table 1 |
 //! | [`ReadLeaf`] | answer from a leaf or turn back | MemWalker, section 3, table 1 |
 //! | [`NameEntities`] | nodes of a graph | QRMeM, section 2.1, appendix D |
 //! | [`RelateEntities`] | open relations between them | QRMeM, section 2.1, appendix D |
-//! | [`AskQuestions`] | what a segment leaves open | QRMeM, section 2.1 |
+//! | [`AskQuestions`] | questions that a segment leaves open | QRMeM, section 2.1 |
 //! | [`MergeDescriptions`] | one description of several | QRMeM, section 2.1 |
-//! | [`JudgeEvidence`] | whether evidence suffices, and what is missing | QRMeM, section 2.2, appendix D |
+//! | [`JudgeEvidence`] | whether evidence suffices | QRMeM, section 2.2, appendix D |
 //! | [`ChooseEntities`] | the entities to look at next | QRMeM, section 2.2 (entity trial) |
-//! | [`ElaborateQuery`] | the question with what a graph tells | QRMeM, section 2.2 (graph expansion search) |
-//! | [`ProposeClues`] | clues and surrogate queries | MemoRAG, sections 2.3 and 2.4, tables 1, 2 and 4 |
+//! | [`ElaborateQuery`] | a question with relations | QRMeM, section 2.2 (graph expansion search) |
+//! | [`ProposeClues`] | clues and queries | MemoRAG, sections 2.3 and 2.4, tables 1, 2 and 4 |
 //! | [`ListKeyPoints`] | key points for a summary | MemoRAG, section 2.4, table 3 |
-//! | [`Reword`] | the question rewritten, taken apart or told from others | RQ-RAG |
+//! | [`Reword`] | the question rewritten, decomposed or disambiguated | RQ-RAG |
 //! | [`ImaginePassage`] | a passage that could answer | HyDE, section 3 |
-//! | [`RaiseConcerns`] | what a memory lacks, locally or globally | HGMem, section 3.4, figure 6 |
+//! | [`RaiseConcerns`] | gaps of a memory, local or global | HGMem, section 3.4, figure 6 |
 //! | [`AskSubquery`] | a query for one concern | HGMem, section 3.4, figure 7 |
 //! | [`UpdatePoints`] | updated and inserted memory points | HGMem, section 3.5, figure 4 |
 //! | [`MergePoints`] | merged memory points | HGMem, section 3.5, figure 5 |
-//! | [`ExtractFacts`] | what a user says of themselves | LongMemEval, section 5, figure 11 |
+//! | [`ExtractFacts`] | statements of users about themselves | LongMemEval, section 5, figure 11 |
 //! | [`ExtractEvents`] | dated events of a chat | LongMemEval, section 5, figure 12 |
 //! | [`InferTimeRange`] | the time that a question asks about | LongMemEval, section 5, figure 12 |
 //! | [`ReadEvidence`] | notes, then an answer with citations | LongMemEval, section 5, figure 13 |
 //! | [`GradeAnswer`] | whether an answer is right | LongMemEval, appendix A.4, figure 10 |
 //! | [`GradeNugget`] | how far an answer meets a point | BEAM |
-//! | [`RateAnswer`] | how comprehensive or diverse an answer is | HGMem, appendix F, figures 8 and 9 |
+//! | [`RateAnswer`] | comprehensiveness or diversity | HGMem, appendix F, figures 8 and 9 |
 //!
 //! # Deviations from the papers
 //!
-//! The prompts are our own words. Things are numbered from 1. Actions have names instead of negative
-//! numbers. Replies are asked for as JSON of a given schema, which a server can enforce; what models
-//! without one write is read too. A text that is too long is cut by the rule of its act, where the papers
-//! cut working memory only.
+//! The prompts are our own words. Items are numbered from 1. Actions have names instead of negative
+//! numbers. Replies are requested as JSON of a given schema, which a server can enforce; replies of
+//! models without schema support are parsed as well. A text that is too long is cut by the rule of
+//! its act, while the papers cut working memory only.
 
 mod act;
 mod acts;
@@ -80,11 +80,11 @@ use self::rehearsal::Told;
 pub use self::reply::Reply;
 pub use self::unreadable::{Found, Unreadable};
 
-/// Temperatures of the tries: the likeliest reply first, then others (MemWalker, section 3, asks three
-/// times and says nothing of temperature).
+/// Temperatures of the attempts: the likeliest reply first, then others. MemWalker, section 3, asks
+/// three times and does not state a temperature.
 const TEMPERATURES: [f32; 3] = [0.0, 0.5, 0.8];
 
-/// Performs acts by asking a language model.
+/// A runner of acts, which calls a language model.
 #[derive(Clone)]
 pub struct Prompted {
     generator: Arc<dyn Generator>,
@@ -104,52 +104,55 @@ impl fmt::Debug for Prompted {
 }
 
 impl Prompted {
-    /// Asks `generator`, with the default budget, one call at a time, on nobody's account, and remembers nothing.
+    /// Creates a runner that calls `generator` with the default budget, one task at a time, without
+    /// an account and without a cache.
     pub fn new(generator: Arc<dyn Generator>) -> Self {
         let budget = Budget::default();
         let (at_once, questions, told) = (1, 0, Arc::default());
         Self { generator, cache: None, budget, account: None, at_once, questions, told }
     }
 
-    /// Keeps replies in `cache`, those of each owner of an account apart from others'.
+    /// Keeps replies in `cache`, separately for each owner of an account.
     #[must_use]
     pub fn with_cache(mut self, cache: Arc<dyn ReplyCache>) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// The same, working on `account`.
+    /// Returns a copy that works on `account`.
     #[must_use]
     pub fn on_account(&self, account: &Account) -> Self {
         Self { account: Some(account.clone()), ..self.clone() }
     }
 
-    /// Spends at most `budget` on each act, and on each task of a graph builder, as far as the account has it.
+    /// Limits each act, and each task of a graph builder, to `budget`, within what the account has
+    /// left.
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
     }
 
-    /// Works on so many tasks of a graph builder's call at once, at least one.
+    /// Sets the number of tasks of a graph builder's call that run concurrently, at least one.
     #[must_use]
     pub fn with_tasks_at_once(mut self, tasks: usize) -> Self {
         self.at_once = tasks.max(1);
         self
     }
 
-    /// Has a graph builder ask up to `most` questions about each passage that is read for no question, and
-    /// read it again in view of each that is kept (QRMeM, section 2.1); 0, as it is without this, for none.
+    /// Makes a graph builder ask up to `most` questions about each passage that is read without a
+    /// question, and read the passage again in view of each question that is kept (QRMeM, section
+    /// 2.1). The default is 0.
     ///
-    /// Of `n` questions that are kept, a passage costs up to `1 + 2n` more calls of the model. They come out
-    /// of the budget of its task; where that is spent, the other questions are left out.
+    /// With `n` questions kept, a passage costs up to `1 + 2n` more calls of the model. They are
+    /// charged to the budget of its task. If that is used up, the remaining questions are left out.
     #[must_use]
     pub fn with_questions(mut self, most: usize) -> Self {
         self.questions = most;
         self
     }
 
-    /// A ledger with its budget, part of that of the account.
+    /// Returns a ledger with this runner's budget, as a part of the account's.
     pub fn ledger(&self) -> Ledger {
         match &self.account {
             Some(account) => account.ledger().part(self.budget),
@@ -157,16 +160,17 @@ impl Prompted {
         }
     }
 
-    /// Has the model perform `act`.
+    /// Performs `act` by calling the model.
     ///
-    /// A reply that cannot be read is asked for again at a higher temperature, three times in all. A
-    /// reply that is known already costs nothing. Counting the prompt's tokens blocks for about a
-    /// microsecond each.
+    /// A reply that cannot be parsed is requested again at a higher temperature, at most three
+    /// times in total. A cached reply costs nothing. Counting the tokens of the prompt blocks for
+    /// about a microsecond per token.
     ///
     /// # Errors
-    /// Those of the generator; [`ErrorKind::InvalidInput`] with the reason `PROMPT_TOO_LONG`;
-    /// [`ErrorKind::Exhausted`] with the reason `BUDGET_SPENT`; [`ErrorKind::Unavailable`] with
-    /// the reason `UNREADABLE_REPLY` and an [`Unreadable`] as its source.
+    /// Returns the errors of the generator; [`ErrorKind::InvalidInput`] with the reason
+    /// `PROMPT_TOO_LONG` if the prompt cannot be cut to the window; [`ErrorKind::Exhausted`] with
+    /// the reason `BUDGET_SPENT` if the budget is used up; [`ErrorKind::Unavailable`] with the
+    /// reason `UNREADABLE_REPLY` and an [`Unreadable`] as its source if no reply can be parsed.
     pub async fn perform<A: Act>(
         &self,
         act: &A,
@@ -214,7 +218,8 @@ impl Prompted {
         })
     }
 
-    /// One call of the model, whose prompt has about so many tokens. Dropped, it is counted as far as it was heard.
+    /// Calls the model once, with a prompt of about `prompt_tokens` tokens. If the call is dropped,
+    /// the ledger counts the part of the reply that was received.
     async fn call(
         &self,
         request: &mut GenerationRequest,
@@ -223,7 +228,7 @@ impl Prompted {
         ledger: &Ledger,
     ) -> Result<Generated, Error> {
         let began = Instant::now();
-        // No call takes longer than all calls may.
+        // One call may take at most the time that is left for all calls.
         let ends = began.checked_add(ledger.left().time).filter(|ends| *ends < deadline);
         let mut call = ledger.begin(prompt_tokens, request.max_tokens.into())?;
         request.most_calls = call.most_calls();
@@ -247,7 +252,7 @@ impl Prompted {
         }
     }
 
-    /// Where the reply to `rendered` is kept.
+    /// Returns the place in the cache of the reply to `rendered`. Returns `None` without a cache.
     fn kept<A: Act>(&self, act: &A, rendered: &Rendered) -> Option<Kept<'_>> {
         let cache = self.cache.as_ref()?;
         let owner = self.account.as_ref().map_or_else(Owner::default, Account::owner);
@@ -270,18 +275,18 @@ impl Prompted {
     }
 }
 
-/// Where a reply is kept.
+/// Place of a reply in the cache.
 struct Kept<'a> {
     cache: &'a dyn ReplyCache,
     key: ReplyKey,
     seal: Seal,
 }
 
-/// What is known already.
+/// Returns the result of a cached reply.
 async fn known<A: Act>(act: &A, kept: Option<&Kept<'_>>, ledger: &Ledger) -> Option<A::Output> {
     let Kept { cache, key, seal } = kept?;
     let text = seal.open(&cache.get(key).await?)?;
-    // A reply that a newer parser refuses is asked for again.
+    // A reply that a newer parser refuses is requested again.
     let output = act.parse(Reply { text: &text, is_whole: true }).ok()?;
     ledger.count_cache_hit();
     Some(output)

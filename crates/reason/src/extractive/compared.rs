@@ -1,4 +1,4 @@
-//! A question compared with sentences: what a reading is made of.
+//! A question compared with sentences, from which a reading is made.
 
 use clew_core::{Assignment, Cost};
 
@@ -19,12 +19,12 @@ pub(super) struct Compared<'r, 'a> {
     pub(super) weights: &'r Weights,
     pub(super) leaning: &'r Leaning,
     pub(super) sentences: &'r [&'r Sentence<'a>],
-    /// The sentences' similarities to the question, and then to each of [`phrases`].
+    /// Similarities of the sentences to the question, and then to each of [`phrases`].
     pub(super) cosines: &'r [Vec<f32>],
     pub(super) cost: Cost,
 }
 
-/// What the sentences are compared with beside the question.
+/// Returns the phrases that the sentences are compared with besides the question.
 pub(super) fn phrases(matter: &Matter) -> Vec<String> {
     match matter {
         Matter::Reckoning(reckoning) => {

@@ -1,4 +1,4 @@
-//! Composing a short answer: which sentences it takes, in which order.
+//! Composes a short answer: chooses its sentences and their order.
 
 use std::collections::BTreeSet;
 
@@ -8,27 +8,28 @@ use clew_text::{Shape, Term, terms};
 use super::question::WordSet;
 use super::sentence::{Material, Sentence};
 
-/// Most sentences that are chosen; a pronoun may bring the sentence before it as well.
+/// Maximum number of sentences chosen. A pronoun may bring along the sentence before it.
 const MAX_PARTS: usize = 3;
-/// Most characters of the answer's text.
+/// Maximum number of characters in the answer's text.
 const MAX_CHARS: usize = 600;
-/// A sentence this close to the best is worth saying even if it adds no word of the question.
+/// Distance from the best score within which a sentence is quoted even if it adds no word of the
+/// question.
 const CLOSE_SCORE: f32 = 0.05;
-/// A sentence this far below the best is not worth saying, whatever words it adds.
+/// Distance from the best score beyond which a sentence is not quoted, whatever words it adds.
 const FAR_SCORE: f32 = 0.25;
 /// Share of common terms at which two sentences say the same. Below 1, so that a changed ending
-/// does not repeat a sentence; high, so that another year or name is another sentence.
+/// does not repeat a sentence; high, so that another year or name makes another sentence.
 const SAME_TERMS: f32 = 0.9;
-/// Most characters of a sentence that is brought along to say whom a pronoun means.
+/// Maximum number of characters in a sentence that is brought along to explain a pronoun.
 const MAX_PREVIOUS_CHARS: usize = 200;
 
-/// Words that point back to the sentence before, in lower case, sorted.
+/// Words that refer to the sentence before, in lower case, sorted for binary search.
 const POINTERS: [&str; 14] = [
     "he", "her", "his", "it", "its", "she", "that", "their", "them", "these", "they", "this",
     "those", "thus",
 ];
 
-/// A stretch of a passage that is quoted.
+/// A stretch of a passage to quote.
 #[derive(Clone, Debug)]
 struct Part<'a> {
     passage: usize,
@@ -37,8 +38,9 @@ struct Part<'a> {
     terms: BTreeSet<Term>,
 }
 
-/// The quotes that answer, in the order of their documents' texts; documents come in the order of
-/// their best sentences. `ranked` holds sentences of `material` with their scores, best first.
+/// Returns the quotes that answer, in the order of their documents' texts. Documents come in the
+/// order of their best sentences. `ranked` contains sentences of `material` with their scores, best
+/// first.
 pub(crate) fn compose(material: &Material<'_>, ranked: &[(&Sentence<'_>, f32)]) -> Vec<Citation> {
     let mut parts: Vec<Part<'_>> = Vec::new();
     let mut covered = WordSet::default();
@@ -64,13 +66,13 @@ pub(crate) fn compose(material: &Material<'_>, ranked: &[(&Sentence<'_>, f32)]) 
     in_document_order(material, parts).iter().map(|part| citation(material, part)).collect()
 }
 
-/// A sentence as a quote.
+/// Returns a sentence as a quote.
 pub(crate) fn quote(material: &Material<'_>, sentence: &Sentence<'_>) -> Citation {
     citation(material, &alone(material, sentence))
 }
 
-/// The sentence with the one before it, if its first word points back there: to a short sentence of
-/// the same paragraph that says something.
+/// Returns the sentence together with the one before it, if its first word refers back and the
+/// sentence before is short, in the same paragraph and not a fragment.
 fn with_previous<'a>(material: &Material<'a>, sentence: &Sentence<'_>) -> Option<Part<'a>> {
     let first_word = sentence.text.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
     POINTERS.binary_search(&first_word.to_lowercase().as_str()).ok()?;
@@ -86,7 +88,7 @@ fn alone<'a>(material: &Material<'a>, sentence: &Sentence<'_>) -> Part<'a> {
     part(material, sentence, sentence.span.start)
 }
 
-/// What the sentence's passage holds from `start` to the sentence's end.
+/// Returns the part of the sentence's passage from `start` to the end of the sentence.
 fn part<'a>(material: &Material<'a>, sentence: &Sentence<'_>, start: usize) -> Part<'a> {
     let span = Span::new(start, sentence.span.end);
     let text = &material.passages[sentence.passage].evidence.text[span.start..span.end];
@@ -98,7 +100,7 @@ fn fits(parts: &[Part<'_>], part: &Part<'_>) -> bool {
     taken + part.text.chars().count() <= MAX_CHARS
 }
 
-/// Whether the two parts overlap in their document or say the same.
+/// Returns whether the two parts overlap in their document or say the same.
 fn repeats(material: &Material<'_>, a: &Part<'_>, b: &Part<'_>) -> bool {
     let [left, right] = [a, b].map(|part| &material.passages[part.passage].evidence);
     if left.document_id == right.document_id {
@@ -116,7 +118,7 @@ fn in_document(material: &Material<'_>, part: &Part<'_>) -> Span {
     part.span.shifted(material.passages[part.passage].evidence.span.start)
 }
 
-/// Moves each part beside the first one of its document.
+/// Moves each part next to the first one of its document.
 fn in_document_order<'a>(material: &Material<'_>, parts: Vec<Part<'a>>) -> Vec<Part<'a>> {
     let document = |part: &Part<'_>| &material.passages[part.passage].evidence.document_id;
     let mut ordered: Vec<(usize, Part<'a>)> = Vec::with_capacity(parts.len());
@@ -147,7 +149,7 @@ mod tests {
     use crate::extractive::fixtures::passage;
     use crate::extractive::question::Question;
 
-    /// What is quoted if the sentences that hold `scored` words rank as given.
+    /// Returns the quotes if the sentences that contain the `scored` words rank as given.
     fn answer(question: &str, evidence: &[Evidence], scored: &[(&str, f32)]) -> Vec<String> {
         let material = Material::new(&Question::new(question), evidence);
         let find = |text: &str| material.sentences.iter().find(|s| s.text.contains(text)).unwrap();

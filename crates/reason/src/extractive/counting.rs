@@ -1,7 +1,8 @@
-//! Counting what several statements tell of, and adding up what they say was paid.
+//! Counts the things that several statements mention, and adds up the amounts they name.
 //!
-//! A statement that says the number itself goes before any count. None is made where the statements that fit
-//! are one or too many, or where one of them could be a plan: a wrong number is worse than the statements alone.
+//! A statement that says the number itself takes precedence over a count. Statements that may be
+//! plans are left out. Nothing is counted if fewer than two or too many statements fit: a wrong
+//! number is worse than the statements alone.
 
 mod number;
 
@@ -14,14 +15,15 @@ use super::phrase::{after_start, bare, holds_any, items, split, split_any};
 use super::reckoning::Dated;
 use super::verb::in_past;
 
-/// Most statements that are counted: more are no longer told apart.
+/// Maximum number of statements counted. More cannot be told apart reliably.
 const MAX_COUNTED: usize = 6;
-/// Least share of common terms, beside those of the question, at which two statements tell of the same thing.
+/// Minimum share of common terms, apart from those of the question, at which two statements mention
+/// the same thing.
 const SAME_THING: f32 = 0.4;
-/// Most words between a number and what it counts: "three small red harps".
+/// Maximum number of words between a number and what it counts: "three small red harps".
 const MAX_BETWEEN: usize = 3;
 
-/// Words that make a statement a plan or a wish.
+/// Expressions that make a statement a plan or a wish.
 const PLANS: [&str; 23] = [
     "thinking of",
     "thinking about",
@@ -47,14 +49,14 @@ const PLANS: [&str; 23] = [
     "haven't",
     "never",
 ];
-/// What is counted in units is reckoned, not counted.
+/// Units. A question about a number of these is not answered by counting statements.
 const UNITS: [&str; 12] = [
     "days", "weeks", "months", "years", "hours", "minutes", "times", "miles", "percent", "more",
     "people", "pages",
 ];
 const AUXILIARIES: [&str; 10] =
     ["did", "do", "have", "has", "had", "was", "were", "are", "am", "can"];
-/// What asks for a sum of money.
+/// Expressions that ask for a sum of money.
 const SUMS: [&str; 12] = [
     "how much money",
     "how much total money",
@@ -69,12 +71,12 @@ const SUMS: [&str; 12] = [
     "total amount spent",
     "how much had i",
 ];
-/// What makes it a difference, or something else than a sum.
+/// Words that show that a question asks for a difference or something other than a sum.
 const NO_SUMS: [&str; 9] =
     ["more", "less", "save", "saved", "discount", "older", "average", "each", "per"];
-/// What names no kind of things by itself.
+/// Words that do not name a kind of thing by themselves.
 const GENERIC: &str = "related expenses items things stuff purchases products money";
-/// What something costs and what it brings.
+/// Verbs of spending, and of earning.
 const SPENT: [&str; 12] = [
     "spend",
     "spent",
@@ -91,34 +93,34 @@ const SPENT: [&str; 12] = [
 ];
 const EARNED: [&str; 8] = ["earn", "earned", "earning", "made", "make", "raised", "sold", "raise"];
 
-/// What is to be counted or added up.
+/// Quantity that a question asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// How many things of a kind there are.
+    /// Number of things of a kind.
     Number(Things),
-    /// What was paid or earned in all.
+    /// Amount paid or earned in total.
     Sum(Sum),
 }
 
-/// Things of a kind, and what the question says of them.
+/// A kind of things, and what the question says of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Things {
-    /// As the asker calls them.
+    /// Name of the things, as the asker writes it.
     pub(crate) written: String,
-    /// The last words of what they are called: "harps" in "old harps", each of "harps or lutes".
+    /// Last words of the name: "harps" in "old harps", both in "harps or lutes".
     kinds: Vec<Term>,
-    /// All words of it.
+    /// All content words of the name.
     all: BTreeSet<Term>,
-    /// What is done with them.
+    /// Words for what is done with the things.
     done: BTreeSet<Term>,
 }
 
-/// What was paid for something, or earned by it.
+/// A sum paid for something, or earned by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
-    /// What it is for, as the asker calls it.
+    /// Purpose of the payment, as the asker writes it.
     pub(crate) written: String,
-    /// Each thing that it is for, where they are named one by one; empty for a kind of things.
+    /// Things paid for, if the question names two of them; empty for a kind of things.
     pub(crate) parts: Vec<String>,
     topic: BTreeSet<Term>,
     is_earned: bool,
@@ -127,37 +129,37 @@ pub(crate) struct Sum {
 /// A sentence that may be counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Told<'a> {
-    /// Its text.
+    /// Text of the sentence.
     pub(crate) text: &'a str,
-    /// The text of its passage, which tells what "it" is.
+    /// Text of its passage, which explains pronouns such as "it".
     pub(crate) passage: &'a str,
-    /// When it happened, where that is known.
+    /// Time of the event, if known.
     pub(crate) day: Option<Dated>,
-    /// What its time counts where several say a number: more is better.
+    /// Preference by time among statements that say a number; higher is better.
     pub(crate) preference: f32,
 }
 
-/// What was made of statements.
+/// Result of counting statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     /// One statement says the number.
     Said(usize),
-    /// A sentence that tells the figure and what was counted, and the statements, by index.
+    /// A sentence with the figure and what was counted, and the indices of the statements.
     Made(String, Vec<usize>),
 }
 
 impl Counting {
-    /// What `question` wants counted, if it does.
+    /// Returns the quantity that `question` asks for, if any.
     pub(crate) fn of(question: &str) -> Option<Self> {
         sum(question).map(Self::Sum).or_else(|| things(question).map(Self::Number))
     }
 
-    /// What is made of statements that fit the question, best first.
+    /// Counts or adds up statements that fit the question, given best first.
     pub(crate) fn counted(&self, told: &[Told<'_>]) -> Option<Counted> {
         match self {
             Self::Number(things) => things.counted(told),
             Self::Sum(sum) if sum.parts.is_empty() => sum.added(told),
-            // Of named things each has its own statement.
+            // Each named thing has its own statement; these are found separately.
             Self::Sum(_) => None,
         }
     }
@@ -239,7 +241,7 @@ impl Things {
         Some(Counted::Made(sentence, distinct))
     }
 
-    /// Whether it states that such a thing was dealt with so.
+    /// Returns whether the text states that such a thing was dealt with in this way.
     fn fits(&self, told: &Told<'_>) -> bool {
         let held: BTreeSet<Term> = terms(told.text).collect();
         let is_done = self.done.is_empty() || self.done.iter().any(|term| held.contains(term));
@@ -251,7 +253,7 @@ impl Things {
             && !holds_any(told.text, &PLANS)
     }
 
-    /// Whether a number stands before what it counts.
+    /// Returns whether the text has a number before what it counts.
     fn says_number(&self, text: &str) -> bool {
         let words: Vec<&str> = text.split_whitespace().collect();
         words.iter().enumerate().any(|(place, word)| {
@@ -278,13 +280,13 @@ impl Sum {
             match amounts(told.text).len() {
                 0 => {}
                 1 if is_meant => fits.push(index),
-                // Which of several is meant is not known.
+                // It is not known which of several amounts is meant.
                 _ if is_meant => return None,
                 _ => {}
             }
         }
         fits.sort_by_key(|&index| (told[index].day.is_none(), told[index].day));
-        // The same amount for something that shares a word is the same payment told again.
+        // The same amount for things that share a word is the same payment, mentioned again.
         let known = |told: &Told<'_>| content_terms(told.text);
         let mut distinct: Vec<usize> = Vec::new();
         for index in fits {
@@ -302,19 +304,19 @@ impl Sum {
         Some(Counted::Made(self.total(told, &distinct), distinct))
     }
 
-    /// Whether it tells of money that went the way asked for.
+    /// Returns whether the text mentions money spent or earned, as the question asks.
     pub(crate) fn fits(&self, text: &str) -> bool {
         let verbs = if self.is_earned { &EARNED[..] } else { &SPENT[..] };
         holds_any(text, verbs) && !holds_any(text, &PLANS)
     }
 
-    /// The one amount of a statement.
+    /// Returns the amount of a statement, if it names exactly one.
     pub(crate) fn amount(text: &str) -> Option<f64> {
         let amounts = amounts(text);
         (amounts.len() == 1).then(|| amounts[0])
     }
 
-    /// The sum of the amounts of `told[index]`, and what was added.
+    /// Returns a sentence with the sum of the amounts of `told[index]`, and its summands.
     pub(crate) fn total(&self, told: &[Told<'_>], indices: &[usize]) -> String {
         let amounts: Vec<f64> =
             indices.iter().filter_map(|&index| Self::amount(told[index].text)).collect();
@@ -329,7 +331,8 @@ fn money(amount: f64) -> String {
     if cents == 0.0 { format!("${amount:.0}") } else { format!("${amount:.2}") }
 }
 
-/// The first of each thing of which statements tell, by what they say beside the question's words.
+/// Returns the first statement of each distinct thing. Statements are compared by the terms that
+/// `known` returns.
 fn distinct(
     told: &[Told<'_>],
     fits: &[usize],
@@ -345,7 +348,7 @@ fn distinct(
     distinct
 }
 
-/// The share of the smaller set that the other holds.
+/// Returns the share of the smaller set that the other contains. An empty set counts as contained.
 fn alike(a: &BTreeSet<Term>, b: &BTreeSet<Term>) -> f32 {
     let fewer = a.len().min(b.len());
     if fewer == 0 { 1.0 } else { a.intersection(b).count() as f32 / fewer as f32 }
@@ -356,7 +359,7 @@ fn content_terms(text: &str) -> BTreeSet<Term> {
     words.filter(|word| !is_grammar_word(&word.to_lowercase())).flat_map(terms).collect()
 }
 
-/// The days of statements, numbered.
+/// Lists the days of statements, numbered.
 fn list(told: &[Told<'_>], indices: &[usize]) -> String {
     let item = |(place, &index): (usize, &usize)| {
         let day = told[index].day.map_or("no day known".to_owned(), |day| day.written());

@@ -1,4 +1,4 @@
-//! Finding the sentence that tells of an event which a question names.
+//! Finds the sentence that describes an event that a question names.
 
 use clew_text::Shape;
 
@@ -12,36 +12,38 @@ use super::score::Weights;
 use super::sentence::Speaker;
 use super::verb::in_past;
 
-/// What the share of an event's words counts beside a cosine similarity, that of the words around it in the
-/// question, and stating something of the speaker. Events are phrases of few words, so each tells more than in
-/// a whole question.
+/// Weights beside a cosine similarity of weight 1: of the share of an event's words, of containing
+/// a word around it in the question, and of stating something, in general and of the speaker.
+/// Events are phrases of few words, so each word counts for more than in a whole question.
 const EVENT_SHARE: f32 = 0.5;
 const EVENT_CONTEXT: f32 = 0.1;
 const EVENT_STATED: f32 = 0.1;
-/// What a time in the sentence counts: it is the one that dates the event.
+/// Weight of a time in the sentence, which dates the event.
 const EVENT_DATED: f32 = 0.1;
-/// What a word of beginning counts where a beginning is meant.
+/// Weight of a word for a beginning, if the question asks about one.
 const EVENT_BEGUN: f32 = 0.1;
 const BEGINNINGS: [&str; 7] = ["start", "started", "starting", "began", "begun", "joined", "since"];
 
-/// Words that questions put for whatever was done with a thing, where it is told in other words.
+/// Verbs that questions use for anything that was done with a thing; the statement uses other
+/// words.
 const LIGHT: &str = "\
     attend attended bought buy did do event finish finished first get got had happened have \
     last made make meet met my participate participated purchase purchased purchasing receive \
     received saw see start started starting took visit visited";
 
-/// The sentence that tells of an event best.
+/// The sentence that describes an event best.
 pub(super) struct Found {
-    /// Its index.
+    /// Index of the sentence.
     pub(super) sentence: usize,
-    /// How sure it is that it tells of it, 0 to 1.
+    /// Confidence that it describes the event, 0 to 1.
     pub(super) confidence: f32,
 }
 
 impl Compared<'_, '_> {
-    /// The sentence that tells of `event` best, of those that no assistant says.
+    /// Returns the sentence that describes `event` best, among those that no assistant says.
     pub(super) fn find(&self, event: &Event, cosines: &[f32]) -> Option<Found> {
-        // A phrase of the middle of a sentence: its first capital tells a name.
+        // "of" before the phrase makes its first word one within a sentence, so that a capital
+        // marks a name.
         let (said, light) = without_light(&in_past(&event.text));
         let asked = Question::new(&format!("of {said}"));
         let context = Question::new(&format!("of {} {light}", in_past(&event.context)));
@@ -80,7 +82,8 @@ impl Compared<'_, '_> {
     }
 }
 
-/// A phrase without its light words, and those; all of it if there are no others.
+/// Splits a phrase into its other words and its light verbs. If there are no other words, the whole
+/// phrase counts as such.
 fn without_light(phrase: &str) -> (String, String) {
     let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let (light, rest): (Vec<&str>, Vec<&str>) = phrase

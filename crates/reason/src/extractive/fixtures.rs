@@ -1,5 +1,5 @@
-//! What the tests read, and an encoder that is small but honest: texts with the same words are
-//! close, texts without a common word are not.
+//! Passages for tests, and a small but meaningful encoder: texts with the same words are close,
+//! texts without a common word are not.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use clew_core::{
     Priority, Span, TextKind, Version,
 };
 
-/// A passage of `document` that begins at its byte `start`.
+/// Returns a passage of `document` that begins at its byte `start`.
 pub(crate) fn passage(document: &str, start: usize, text: &str, score: f32) -> Evidence {
     let corpus: CorpusName = "test".parse().unwrap();
     let document_id: DocumentId = document.parse().unwrap();
@@ -29,7 +29,7 @@ pub(crate) fn passage(document: &str, start: usize, text: &str, score: f32) -> E
     }
 }
 
-/// Counts of a text's words, hashed into a unit vector; a token is a word.
+/// An encoder that counts words, hashed into a unit vector. A token is a word.
 pub(crate) struct BagOfWords {
     identity: EncoderIdentity,
     /// Kind and number of texts of each call.
@@ -87,7 +87,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 fn embedding(text: &str) -> Embedding {
     let mut vector = vec![0.0f32; DIMENSION];
     for word in words(text) {
-        // FNV-1a: the same on every machine.
+        // FNV-1a gives the same hash on every machine.
         let hash = word.to_lowercase().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });

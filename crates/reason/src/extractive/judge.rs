@@ -1,36 +1,36 @@
-//! Judging whether what was read supports an answer.
+//! Judges whether the passages read support an answer.
 //!
-//! How the constants were found is told in the crate's documentation.
+//! The crate's documentation describes how the constants were found.
 
 use super::question::{Question, WordSet};
 use super::score::Weights;
 use super::sentence::{Material, Sentence};
 
-/// Least confidence at which a question counts as answered.
+/// Minimum confidence at which a question counts as answered.
 pub(crate) const THRESHOLD: f32 = 0.45;
 
-/// Logistic regression's constants, one for each field of [`Support`].
+/// Coefficients of the logistic regression, one for each field of [`Support`].
 const BEST_COSINE: f32 = 8.23;
 const BEST_SHARE: f32 = 3.44;
 const NAMES_MISSING: f32 = -3.11;
 const INTERCEPT: f32 = -5.19;
 
-/// Missing words that are told to a person.
+/// Maximum number of missing words named to a person.
 pub(crate) const MAX_WORDS_TOLD: usize = 5;
 
-/// What a judgement rests on.
+/// Features that a judgement is based on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Support {
-    /// The highest cosine similarity of a sentence to the question.
+    /// Highest cosine similarity of a sentence to the question.
     pub(crate) best_cosine: f32,
-    /// The largest share of the question's words, by weight, in one sentence and its title.
+    /// Largest share of the question's words, by weight, in one sentence and its title.
     pub(crate) best_share: f32,
-    /// The share of the question's names and numbers that nothing that was read holds.
+    /// Share of the question's names and numbers that occur nowhere in what was read.
     pub(crate) names_missing: f32,
 }
 
 impl Support {
-    /// What `sentences`, whose similarities to the question are `cosines`, say for an answer.
+    /// Computes the features of `sentences`, whose similarities to the question are `cosines`.
     pub(crate) fn new(
         question: &Question,
         material: &Material<'_>,
@@ -48,7 +48,7 @@ impl Support {
         }
     }
 
-    /// How sure it is that the question is answered, 0 to 1.
+    /// Returns the confidence that the question is answered, 0 to 1.
     pub(crate) fn confidence(&self) -> f32 {
         let logit = BEST_COSINE * self.best_cosine
             + BEST_SHARE * self.best_share
@@ -57,7 +57,7 @@ impl Support {
         1.0 / (1.0 + (-logit).exp())
     }
 
-    /// The judgement's grounds in one line.
+    /// Returns the grounds of the judgement in one line.
     pub(crate) fn rationale(&self, question: &Question, material: &Material<'_>) -> String {
         let mut line = format!(
             "best sentence cosine {:.2}, {:.0} % of the question's words covered",
@@ -83,12 +83,12 @@ impl Support {
     }
 }
 
-/// The question's words in anything that was read.
+/// Returns the question's words that occur in anything that was read.
 fn words_read(material: &Material<'_>) -> WordSet {
     material.passages.iter().fold(WordSet::default(), |read, passage| read | passage.words)
 }
 
-/// The share of the question's names and numbers that are not `read`.
+/// Returns the share of the question's names and numbers that are not in `read`.
 pub(crate) fn names_missing(question: &Question, read: WordSet) -> f32 {
     let is_read = question.words().iter().enumerate().filter(|(_, word)| word.is_name);
     let (found, missing): (Vec<bool>, Vec<bool>) =

@@ -1,4 +1,4 @@
-//! To which of sentences that fit a question about as well a reader leans: by who says them, and when.
+//! Preferences among sentences that fit a question about equally well: by speaker and by time.
 
 use clew_chat::is_in_first_person;
 use clew_chat::time::{Moment, asked_about, closeness};
@@ -9,7 +9,7 @@ use super::matter::Matter;
 use super::phrase::holds_any;
 use super::sentence::{Material, Sentence, Speaker};
 
-/// What is asked of now, and of before.
+/// Expressions that ask about the present, and about the past.
 const NOW: [&str; 9] = [
     "now",
     "currently",
@@ -33,29 +33,30 @@ const BEFORE: [&str; 9] = [
     "at first",
 ];
 
-/// What the wanted time, speaker and item count beside a cosine similarity that counts 1. A sentence that fits
-/// clearly better goes before a newer one: these decide among near equals.
+/// Weights of time, speaker and list item beside a cosine similarity of weight 1. They decide among
+/// near equals: a sentence that fits clearly better comes before a newer one.
 const NEWER: f32 = 0.05;
 const ASKED_TIME: f32 = 0.12;
 const ASKED_SPEAKER: f32 = 0.2;
 const ITEM: f32 = 0.3;
 const ASKED_RANGE: f32 = 0.15;
 
-/// What a reader prefers, all else being about equal.
+/// Preferences of a question among about equal sentences.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leaning {
-    /// What the newest passage counts more than the oldest; less than 0 for the oldest.
+    /// Weight of the newest passage over the oldest; negative if the oldest is preferred.
     newest: f32,
-    /// The speaker who is asked about.
+    /// Speaker that the question asks about.
     speaker: Option<Speaker>,
-    /// The number in a list that is asked for.
+    /// Number of the list item that the question asks for.
     item: Option<u32>,
-    /// When what is asked about happened.
+    /// Time that the question asks about.
     range: Option<TimeRange>,
 }
 
 impl Leaning {
-    /// What `question` wants; without a time when it is asked, the newest is preferred only if it says so.
+    /// Returns the preferences of `question`. If the time of the question is not known, the newest
+    /// is preferred only if the question says so.
     pub(crate) fn of(question: &str, matter: &Matter, asked_at: Option<Timestamp>) -> Self {
         let newest = match matter {
             Matter::Advice | Matter::Recollection => 0.0,
@@ -81,12 +82,12 @@ impl Leaning {
                 None
             }
         };
-        // What happened then, not what is newest.
+        // A question about a time wants what happened then, not what is newest.
         let newest = if range.is_some() { 0.0 } else { newest };
         Self { newest, speaker, item, range }
     }
 
-    /// What is added to the score of a sentence.
+    /// Returns what the preferences add to the score of a sentence.
     pub(crate) fn score(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> f32 {
         let speaker = if self.is_sought(material, sentence) { ASKED_SPEAKER } else { 0.0 };
         let is_item = self.item.is_some_and(|number| begins_with(sentence.text, number));
@@ -96,12 +97,13 @@ impl Leaning {
         speaker + item + ASKED_RANGE * near + self.of_time(material, sentence)
     }
 
-    /// What the time of a sentence adds.
+    /// Returns what the time of a sentence adds to its score.
     pub(crate) fn of_time(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> f32 {
         self.newest * newness(material, sentence.passage)
     }
 
-    /// Whether it is of the side that is asked for; of a user, whether it states something of them.
+    /// Returns whether the sentence is by the speaker that the question asks about. A sentence of
+    /// the user must also state something of the user.
     pub(crate) fn is_sought(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> bool {
         let speaker = material.passages[sentence.passage].speaker;
         self.speaker == Some(speaker)
@@ -112,12 +114,12 @@ impl Leaning {
     }
 }
 
-/// Whether the sentence states something of whoever speaks.
+/// Returns whether the sentence states something of its speaker.
 pub(crate) fn states_of_speaker(sentence: &Sentence<'_>) -> bool {
     sentence.shape == Shape::Statement && is_in_first_person(sentence.text)
 }
 
-/// From 0 for the passages of the oldest time to 1 for those of the newest; 0 where there is no time.
+/// Returns 0 for the oldest passages to 1 for the newest; 0 if there is no time.
 fn newness(material: &Material<'_>, passage: usize) -> f32 {
     let times = || material.passages.iter().filter_map(|passage| passage.evidence.event_time);
     let (Some(oldest), Some(newest)) = (times().min(), times().max()) else { return 0.0 };
@@ -126,7 +128,7 @@ fn newness(material: &Material<'_>, passage: usize) -> f32 {
     if span.is_zero() { 0.0 } else { age.as_secs_f32() / span.as_secs_f32() }
 }
 
-/// The number that "the 7th", "the fifth" or "number 7" asks for.
+/// Returns the number of an ordinal in the question, such as "the 7th" or "the fifth".
 fn ordinal(question: &str) -> Option<u32> {
     let words = question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let lower: Vec<String> = words.map(str::to_ascii_lowercase).collect();
@@ -138,7 +140,7 @@ fn ordinal(question: &str) -> Option<u32> {
     lower.iter().find_map(number).or_else(|| lower.iter().find_map(spelt))
 }
 
-/// Whether a sentence is the item of a list with that number.
+/// Returns whether a sentence is the list item with that number.
 fn begins_with(sentence: &str, number: u32) -> bool {
     let rest = sentence.trim_start_matches(['#', '*', '-', ' ', '(']);
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -153,7 +155,7 @@ mod tests {
     use crate::extractive::fixtures::passage;
     use crate::extractive::question::Question;
 
-    /// The sentences to which a question leans, as far as it leans at all.
+    /// Returns the sentences that a question prefers, if it prefers any.
     fn leaned_to(question: &str, asked_at: &str, evidence: &[Evidence]) -> Vec<String> {
         let matter = Matter::of(question);
         let leaning = Leaning::of(question, &matter, asked_at.parse().ok());

@@ -1,4 +1,4 @@
-//! What is said, understood by the rules of `clew-chat`.
+//! Listening by the rules of `clew-chat`.
 
 use std::time::Instant;
 

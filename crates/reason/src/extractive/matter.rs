@@ -1,11 +1,11 @@
-//! What kind of reading a question asks for, told from its words. English only; whatever is not recognised is a
-//! fact to be found.
+//! Recognises the kind of reading that a question asks for, by its words. English only; a question
+//! that is not recognised asks for a fact.
 
 use super::counting::Counting;
 use super::phrase::{holds_any, split, split_any};
 use super::reckoning::Reckoning;
 
-/// What ways of asking for advice have in common: what the asker likes and owns bears on it.
+/// Expressions that ask for advice. What the asker likes and owns bears on the answer.
 const ADVICE: [&str; 20] = [
     "can you recommend",
     "can you suggest",
@@ -28,10 +28,10 @@ const ADVICE: [&str; 20] = [
     "do you recommend",
     "do you suggest",
 ];
-/// Ways of asking for advice that stand around what is wanted.
+/// Pairs of expressions around the subject of a request for advice.
 const ADVICE_AROUND: [(&str, &str); 3] =
     [("any", "recommendations"), ("any", "suggestions"), ("any", "tips")];
-/// What asks for something that the assistant said.
+/// Expressions that ask for something that the assistant said.
 const RECOLLECTION: [&str; 27] = [
     "remind me",
     "you recommended",
@@ -61,7 +61,7 @@ const RECOLLECTION: [&str; 27] = [
     "we talked about",
     "our conversation about",
 ];
-/// What introduces the topic of such a question, and is none itself.
+/// Expressions that introduce the topic of such a question and are not part of it.
 const PREFACES: [&str; 12] = [
     "i was looking back at",
     "i'm looking back at",
@@ -76,7 +76,7 @@ const PREFACES: [&str; 12] = [
     "can you",
     "could you",
 ];
-/// What only says that advice is wanted.
+/// Expressions that only say that advice is wanted.
 const ASKING: [&str; 16] = [
     "can you recommend",
     "can you suggest",
@@ -96,33 +96,33 @@ const ASKING: [&str; 16] = [
     "what do you think",
 ];
 
-/// Most phrases that are left out of a topic.
+/// Maximum number of phrases removed from a topic.
 const MAX_CUTS: usize = 16;
 
-/// What kind of reading a question asks for.
+/// Kind of reading that a question asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Matter {
     /// A length of time, an order or a day.
     Reckoning(Reckoning),
     /// A number of things or a sum of money.
     Counting(Counting),
-    /// Advice: the memory holds what the asker likes and owns.
+    /// Advice: the memory contains what the asker likes and owns.
     Advice,
-    /// What the assistant said.
+    /// Something that the assistant said.
     Recollection,
-    /// Whatever else.
+    /// Anything else.
     Fact,
 }
 
 impl Matter {
-    /// What `question` asks for.
+    /// Returns the kind of reading that `question` asks for.
     pub(crate) fn of(question: &str) -> Self {
         if holds_any(question, &RECOLLECTION) {
             return Self::Recollection;
         }
         let is_around = |&(before, after): &(&str, &str)| {
             split(question, before).and_then(|(_, rest)| split(rest, after)).is_some_and(
-                // "any documentary recommendations"
+                // As in "any documentary recommendations".
                 |(between, _)| between.split_whitespace().count() <= 2,
             )
         };
@@ -135,7 +135,8 @@ impl Matter {
         Counting::of(question).map_or(Self::Fact, Self::Counting)
     }
 
-    /// The question without what only tells the matter, to be compared with what was said.
+    /// Returns the question without expressions that only show its kind, for comparison with what
+    /// was said.
     pub(crate) fn topic(&self, question: &str) -> String {
         let leave_out = |phrases: &[&str]| {
             let mut text = question.to_owned();
@@ -150,7 +151,7 @@ impl Matter {
             Self::Advice => leave_out(&ASKING),
             Self::Recollection => {
                 let topic = leave_out(&[&RECOLLECTION[..], &PREFACES[..]].concat());
-                // The place in a list stands at the item only.
+                // An ordinal such as "7th" occurs only at the item of the list.
                 topic
                     .split_whitespace()
                     .filter(|word| !is_place(word))
@@ -163,7 +164,7 @@ impl Matter {
     }
 }
 
-/// Whether a word is "7th" or "22nd".
+/// Returns whether a word is an ordinal such as "7th" or "22nd".
 fn is_place(word: &str) -> bool {
     let rest = word.trim_start_matches(|c: char| c.is_ascii_digit());
     rest.len() < word.len() && ["st", "nd", "rd", "th"].contains(&rest)

@@ -1,6 +1,6 @@
-//! How many of LongMemEval's questions the reader's matters take up, and how many it answers rightly, beside the
-//! reading of any question. Evidence is given: what is measured is reading, not retrieval, and similarity is that
-//! of words alone.
+//! Measures how many of LongMemEval's questions the rules for forms of questions take up and answer
+//! correctly, compared with reading them like any question. The evidence is given, so this measures
+//! reading and not retrieval. Similarity is that of words alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -15,11 +15,11 @@ use serde_json::Value;
 use super::fixtures::passage;
 use super::*;
 
-/// Passages that are read for a question.
+/// Number of passages read for a question.
 const PASSAGES: usize = 10;
 const DIMENSION: usize = 4096;
 
-/// Counts of a text's terms as a unit vector.
+/// An encoder that counts the terms of a text, as a unit vector.
 struct BagOfTerms(EncoderIdentity);
 
 #[async_trait]
@@ -63,13 +63,13 @@ fn set(text: &str) -> BTreeSet<Term> {
     terms(text).collect()
 }
 
-/// `2023/05/20 (Sat) 02:21`
+/// Parses a time such as `2023/05/20 (Sat) 02:21`.
 fn time(written: &str) -> Option<Timestamp> {
     let (day, time) = (written.get(..10)?.replace('/', "-"), written.get(written.len() - 5..)?);
     format!("{day}T{time}:00Z").parse().ok()
 }
 
-/// The turns that are labelled as evidence, and of all others those nearest to the question.
+/// Returns the turns labelled as evidence, and of all others those nearest to the question.
 fn evidence(instance: &Value) -> Vec<Evidence> {
     let question = set(instance["question"].as_str().unwrap());
     let sessions = instance["haystack_sessions"].as_array().unwrap();
@@ -93,12 +93,12 @@ fn evidence(instance: &Value) -> Vec<Evidence> {
     }
     turns.sort_by(|a, b| b.score.total_cmp(&a.score));
     turns.truncate(PASSAGES);
-    // Whether it is labelled is not known where passages are ranked.
+    // Removes the label from the score, since the ranking must not know it.
     turns.iter_mut().for_each(|turn| turn.score = turn.score.fract());
     turns
 }
 
-/// The documents of the turns that are labelled as evidence.
+/// Returns the documents of the turns labelled as evidence.
 fn labelled(instance: &Value) -> BTreeSet<String> {
     let mut labelled = BTreeSet::new();
     for (number, session) in instance["haystack_sessions"].as_array().unwrap().iter().enumerate() {
@@ -111,7 +111,7 @@ fn labelled(instance: &Value) -> BTreeSet<String> {
     labelled
 }
 
-/// The numbers that a text names; of a date its year, month and day.
+/// Returns the numbers in a text; of a date, its year, month and day.
 fn numbers(text: &str) -> BTreeSet<u32> {
     let words = text.replace(',', "").to_lowercase();
     let words = words.split(|c: char| !c.is_alphanumeric());
@@ -119,8 +119,8 @@ fn numbers(text: &str) -> BTreeSet<u32> {
     words.filter_map(number).collect()
 }
 
-/// Whether `text` says what is expected, as far as words tell: for a figure the number, for anything else most of
-/// the words.
+/// Returns whether `text` says what is expected, as far as words show: for a figure the number, for
+/// anything else most of the words.
 fn is_right(text: &str, matter: &Matter, expected: &str) -> bool {
     let head = text.split(": ").next().unwrap_or_default();
     match matter {
@@ -164,7 +164,8 @@ async fn questions_taken_up_and_answered_rightly() {
         max_tokens: u32::MAX,
     };
     let reader = Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfTerms(identity)))));
-    // Questions, taken up by rules, answered and right before, answered and right.
+    // Number of questions, taken up by rules, answered before, right before, answered now, right
+    // now.
     let mut counts: BTreeMap<(String, String), [usize; 6]> = BTreeMap::new();
     for line in text.lines() {
         let instance: Value = serde_json::from_str(line).unwrap();
@@ -190,7 +191,8 @@ async fn questions_taken_up_and_answered_rightly() {
             if is_unanswerable {
                 return reading.text.is_empty();
             }
-            // What is preferred is told in other words; that evidence is cited is as much as can be checked.
+            // Preferences are described in other words, so this can only check that the evidence is
+            // cited.
             if of("question_type") == "single-session-preference" {
                 let labelled = labelled(&instance);
                 let mut cited = reading.citations.iter().map(|cited| cited.document_id.as_str());

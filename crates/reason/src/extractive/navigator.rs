@@ -1,4 +1,4 @@
-//! The navigator's seam without a language model: similarity decides where a prompt would reason.
+//! Navigation without a language model: similarity decides where a prompt would reason.
 
 use std::cmp::Ordering;
 use std::time::Instant;
@@ -15,31 +15,32 @@ use super::Extractive;
 use super::judge::MAX_WORDS_TOLD;
 use super::question::{Question, WordSet};
 
-/// What a child's summary and what was found below it count, where both are known. A summary leaves out
-/// most of what is below it and a search knows nothing of what belongs together, so neither goes before the
-/// other.
+/// Weights of a child's summary and of the passages found below it, if both are known. They are
+/// equal: a summary leaves out most of what is below it, and a search does not know what belongs
+/// together.
 const SUMMARY_SHARE: f32 = 0.5;
 const FOUND_SHARE: f32 = 1.0 - SUMMARY_SHARE;
-/// Below this similarity no summary is about the question: between texts about different things
-/// all-MiniLM-L6-v2 has cosines of about 0 to 0.15.
+/// Minimum similarity at which a summary is about the question. Texts about different things have
+/// cosines of about 0 to 0.15 in all-MiniLM-L6-v2.
 const LEAST_SUMMARY_COSINE: f32 = 0.2;
-/// Below this similarity an entity's name has nothing to do with what is looked for. It is lower than a
-/// summary's, for a name is short, and often the link that is missing resembles the question little.
+/// Minimum similarity at which an entity's name relates to what is looked for. Lower than that of a
+/// summary: a name is short, and the link that is missing often resembles the question little.
 const LEAST_NAME_COSINE: f32 = 0.05;
-/// Most queries that a question is elaborated into.
+/// Maximum number of queries that a question is elaborated into.
 const MAX_QUERIES: usize = 3;
-/// Marks of quotation around titles. Single ones are apostrophes too.
+/// Quotation marks around titles. Single ones are left out, because they are apostrophes too.
 const QUOTATION_MARKS: [(char, char); 4] = [('"', '"'), ('“', '”'), ('„', '“'), ('«', '»')];
 
-/// Every step is deterministic, and equals are taken in the order in which they are given.
+/// Every step is deterministic, and ties keep the order in which the items are given.
 #[async_trait]
 impl Navigator for Extractive {
-    /// Enters the child whose score is highest: half the cosine similarity of its summary to the question,
-    /// half how well a passage below it was found, or the similarity alone where nothing was searched.
+    /// Enters the child with the highest score: half the cosine similarity of its summary to the
+    /// question, half the score of the best passage found below it, or only the similarity if
+    /// nothing was searched.
     ///
-    /// It turns back, where it may, if what was searched found nothing below any child and no summary is 0.2
-    /// similar to the question. Without a search it never does: a summary leaves out too much to say that
-    /// nothing is below it. Working memory changes neither.
+    /// It turns back, if it may, when the search found nothing below any child and no summary is
+    /// 0.2 similar to the question. Without a search it never turns back: a summary leaves out too
+    /// much to show that nothing is below it. The working memory changes neither.
     ///
     /// It embeds the question and the summaries, in two calls of its encoder.
     async fn choose_child(&self, choice: &ChildChoice, deadline: Instant) -> Result<Triage, Error> {
@@ -67,10 +68,10 @@ impl Navigator for Extractive {
         Ok(Triage { reasoning, step: TriageStep::Enter(best), cost })
     }
 
-    /// Reads the leaf as [`Reasoner::read`] does and answers if that is sure enough.
+    /// Reads the leaf as [`Reasoner::read`] does, and answers if the confidence suffices.
     ///
-    /// What was read on the way is not looked at: the answer is quoted from the leaf, and a summary is no text
-    /// of a document that could be cited.
+    /// Texts read on the way are not used: the answer quotes the leaf, and a summary is not text of
+    /// a document that could be cited.
     async fn read_leaf(
         &self,
         question: &str,
@@ -85,9 +86,9 @@ impl Navigator for Extractive {
         Ok(LeafReading { reasoning, answer, cost })
     }
 
-    /// Evidence suffices if [`Reasoner::read`] would answer from it. What is missing are words of the
-    /// question that no passage and no title holds, names and numbers first, five at most; there may be none,
-    /// for words may be there and the answer not.
+    /// Judges that evidence suffices if [`Reasoner::read`] would answer from it. Otherwise names as
+    /// missing the words of the question that no passage and no title contains, names and numbers
+    /// first, at most five. There may be none, because the words can be there without the answer.
     async fn judge(
         &self,
         question: &str,
@@ -105,17 +106,19 @@ impl Navigator for Extractive {
         })
     }
 
-    /// Titles in quotation marks, then the names and times that [`clew_graph::extract`] finds, then other
-    /// words with a digit; where none of them is a title or name, also the topics of the question, as
-    /// `extract` cuts them. What is part of one before it is left out.
+    /// Returns titles in quotation marks, then the names and times that [`clew_graph::extract`]
+    /// finds, then other words with a digit. If none of them is a title or a name, it also returns
+    /// the topics of the question, as `extract` finds them. A text that is part of an earlier one
+    /// is left out.
     ///
-    /// It costs nothing that is counted.
+    /// It has no cost.
     async fn name_entities(&self, question: &str, _deadline: Instant) -> Result<Named, Error> {
         Ok(Named { texts: entities_of(question), cost: Cost::default() })
     }
 
-    /// The candidates whose names are most similar to the question and the reason together, without those
-    /// that are less than 0.05 similar. The entities that are known already change nothing.
+    /// Returns the candidates whose names are most similar to the question and the reason together,
+    /// without those that are less than 0.05 similar. The entities that are already known make no
+    /// difference.
     ///
     /// It embeds the question with the reason, and the names, in two calls of its encoder.
     async fn choose_entities(
@@ -134,7 +137,8 @@ impl Navigator for Extractive {
         Ok((chosen.take(choice.most).collect(), cost))
     }
 
-    /// The question followed by a relation, for each of the three relations that are most similar to it.
+    /// Returns the question followed by a relation, for each of the three relations most similar to
+    /// it.
     ///
     /// It embeds the question and the relations, in two calls of its encoder.
     async fn elaborate(
@@ -157,7 +161,7 @@ impl Navigator for Extractive {
         Ok(Named { texts, cost })
     }
 
-    /// The descriptions one after the other, those most like the question first: nothing is said in other words.
+    /// Joins the descriptions, those most similar to the question first, without rewording them.
     async fn fuse(
         &self,
         question: &str,
@@ -180,14 +184,14 @@ impl Navigator for Extractive {
     }
 }
 
-/// The indices of scores with them, best first; equals in their order.
+/// Returns the scores with their indices, best first; ties keep their order.
 fn best_first(scores: impl IntoIterator<Item = f32>) -> Vec<(usize, f32)> {
     let mut ranked: Vec<(usize, f32)> = scores.into_iter().enumerate().collect();
     ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     ranked
 }
 
-/// Why that child is entered, for a person.
+/// Explains to a person why that child is entered.
 fn told(choice: &ChildChoice, child: usize, cosine: f32) -> String {
     let summary = format!("its summary is {cosine:.2} similar to the question");
     let Some(found) = choice.found.get(child) else { return summary };
@@ -202,7 +206,7 @@ fn told(choice: &ChildChoice, child: usize, cosine: f32) -> String {
     format!("{below}, {summary}")
 }
 
-/// Words of the question that no passage holds, whether it was read or not.
+/// Returns words of the question that no passage contains, including passages that were not read.
 fn words_missing(question: &str, evidence: &[Evidence]) -> Vec<String> {
     let asked = Question::new(question);
     let held = evidence.iter().fold(WordSet::default(), |held, passage| {
@@ -236,7 +240,7 @@ fn entities_of(question: &str) -> Vec<String> {
     texts
 }
 
-/// What stands between quotation marks, in order, each once.
+/// Returns the texts between quotation marks, in order, each once.
 fn quoted(text: &str) -> Vec<String> {
     let mut quoted: Vec<String> = Vec::new();
     let mut rest = text;
@@ -254,7 +258,7 @@ fn quoted(text: &str) -> Vec<String> {
     quoted
 }
 
-/// Whether the words of `text` stand in a row in `whole`, in whatever case.
+/// Returns whether the words of `text` occur consecutively in `whole`, ignoring case.
 fn is_part(text: &str, whole: &str) -> bool {
     let in_words = |text: &str| -> Vec<String> {
         words(text).map(|span| text[span.start..span.end].to_lowercase()).collect()
@@ -308,7 +312,7 @@ mod tests {
     async fn without_a_search_the_child_most_like_the_question_is_entered() {
         let choice = children(&["A king of Crete.", "Red thread.", "Red thread."], &[]);
         let triage = triage(&choice).await;
-        // The first of equals.
+        // Ties go to the first.
         assert_eq!(triage.step, TriageStep::Enter(1));
         // Two of the question's four words, and no others: 2 / (√4 · √2).
         assert_eq!(triage.reasoning, "its summary is 0.71 similar to the question");
@@ -393,7 +397,7 @@ mod tests {
         titled.title = "Naxos".to_owned();
         let judged = navigator().judge(question, &[titled], soon()).await.unwrap();
         assert!(!judged.suffices && judged.reasoning.starts_with("best sentence cosine"));
-        // Names first; what a title holds is not missing.
+        // Names come first, and a word in a title is not missing.
         assert_eq!(judged.missing, "Perseus, ship, sink, near");
         let judged = navigator().judge("Who?", &[], soon()).await.unwrap();
         let expected = (false, "", "nothing was found to read");
@@ -436,12 +440,13 @@ mod tests {
             most: 3,
         };
         let (chosen, cost) = navigator().choose_entities(&choice, soon()).await.unwrap();
-        // Two words of three, then the only word, by order; not one word of two, for three are wanted.
+        // Two words of three, then the only word, by order; not one word of two, since only three
+        // are wanted.
         assert_eq!(chosen, [1, 2, 4]);
         assert!(cost.embedded_tokens > 0);
         let all = EntityChoice { most: 9, ..choice.clone() };
         let (chosen, _) = navigator().choose_entities(&all, soon()).await.unwrap();
-        // Minos has nothing to do with it.
+        // "Minos" is too dissimilar.
         assert_eq!(chosen, [1, 2, 4, 3]);
         let silent = EntityChoice { reason: String::new(), ..choice };
         let (chosen, _) = navigator().choose_entities(&silent, soon()).await.unwrap();

@@ -1,12 +1,11 @@
-//! Finding and cutting phrases of English, whatever their letters' case.
+//! Finds and cuts phrases of English, ignoring case.
 
-/// What stands around a phrase in lists and questions.
+/// White space and punctuation around phrases in lists and questions.
 const AROUND: [char; 10] = [' ', '\n', '\t', ',', '.', '?', '!', ':', ';', '-'];
 
-/// What stands before and after the first place where `text` holds the words of `phrase`, which is in lower
-/// case.
+/// Splits `text` around the first occurrence of the words of `phrase`, which is in lower case.
 pub(super) fn split<'a>(text: &'a str, phrase: &str) -> Option<(&'a str, &'a str)> {
-    // Letters beyond ASCII keep their case, so that places stay the same.
+    // Only ASCII letters change case, so byte offsets stay the same.
     let lower = text.to_ascii_lowercase();
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let place = lower.match_indices(phrase).map(|(start, _)| start).find(|&start| {
@@ -16,25 +15,25 @@ pub(super) fn split<'a>(text: &'a str, phrase: &str) -> Option<(&'a str, &'a str
     Some((text[..place].trim(), text[place + phrase.len()..].trim()))
 }
 
-/// The one of `phrases` that `text` holds first, with what stands before and after it; of several at one place
-/// the longest.
+/// Splits `text` around the phrase of `phrases` that occurs first, or around the longest of several
+/// at one place.
 pub(super) fn split_any<'a>(text: &'a str, phrases: &[&str]) -> Option<(&'a str, &'a str)> {
     let found = phrases.iter().filter_map(|phrase| split(text, phrase));
     found.min_by_key(|(before, after)| (before.len(), after.len()))
 }
 
-/// Whether `text` holds any of `phrases`.
+/// Returns whether `text` contains any of `phrases`.
 pub(super) fn holds_any(text: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| split(text, phrase).is_some())
 }
 
-/// What follows the longest of `phrases` with which `text` begins.
+/// Returns the text after the longest of `phrases` that `text` begins with.
 pub(super) fn after_start<'a>(text: &'a str, phrases: &[&str]) -> Option<&'a str> {
     let found = phrases.iter().filter_map(|phrase| split(text, phrase));
     found.filter(|(before, _)| before.is_empty()).map(|(_, after)| after).min_by_key(|s| s.len())
 }
 
-/// A phrase without the marks around it; quotation marks stay if they are around a part of it only.
+/// Removes the marks around a phrase. Quotation marks stay if they enclose only a part of it.
 pub(super) fn bare(phrase: &str) -> &str {
     let phrase = phrase.trim_matches(AROUND);
     let quotes = [('"', '"'), ('\'', '\''), ('“', '”'), ('‘', '’')];
@@ -44,8 +43,8 @@ pub(super) fn bare(phrase: &str) -> &str {
     quoted.unwrap_or(phrase).trim_matches(AROUND)
 }
 
-/// The items of "A, B and C", in order: what quotation marks enclose if there are two such or more, else what
-/// stands between commas and `word`s.
+/// Returns the items of "A, B and C", in order: the quoted parts if there are at least two,
+/// otherwise the parts between commas and `word`s.
 pub(super) fn items<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let quoted = quoted(text);
     if quoted.len() >= 2 {
@@ -63,7 +62,7 @@ pub(super) fn items<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     items.into_iter().map(bare).filter(|item| !item.is_empty()).collect()
 }
 
-/// What stands between quotation marks. A mark within a word is an apostrophe.
+/// Returns the parts between quotation marks. A mark within a word is an apostrophe.
 fn quoted(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut open: Option<(usize, char)> = None;

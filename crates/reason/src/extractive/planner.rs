@@ -1,4 +1,5 @@
-//! What to look for, without a language model: other words out of the question and out of what was found.
+//! Planning without a language model: takes new search terms from the question and the passages
+//! found.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -13,23 +14,23 @@ use clew_text::{Term, is_grammar_word, key_phrases, one_line, sentences, terms, 
 use super::Extractive;
 use super::step::{propose_clues, raise_concerns};
 
-/// Best passages near a question whose phrases are looked at.
+/// Number of best passages near a question whose phrases are used.
 const NEAR: usize = 3;
-/// Sentences of which an imagined passage is put together.
+/// Maximum number of sentences in an imagined passage.
 const IMAGINED: usize = 3;
-/// Relations that are taken in at once: as many as a memory of a few steps stays readable with.
+/// Number of relations taken in at once, which keeps a memory of a few steps readable.
 const TAKEN_IN: usize = 6;
-/// Most bytes of what a point says; what does not fit any more was said before.
+/// Maximum length, in bytes, of a point's text. What does not fit is left out.
 const POINT_BYTES: usize = 600;
-/// Most entities of a point that is merged.
+/// Maximum number of entities of a merged point.
 const MERGED_ENTITIES: usize = 6;
-/// Share of the words of the shorter point that two points have in common which are merged.
+/// Minimum share of the shorter point's words that both points contain, for merging them.
 const COMMON_WORDS: f32 = 0.5;
 
 #[async_trait]
 impl Planner for Extractive {
-    /// Phrases beside words of the question (see [`propose_clues`]): of the outline, then of what was found
-    /// near it (pseudo-relevance feedback).
+    /// Returns phrases that occur beside words of the question (see [`propose_clues`]): from the
+    /// outline, then from the passages near the question (pseudo-relevance feedback).
     async fn clues(
         &self,
         question: &str,
@@ -50,7 +51,7 @@ impl Planner for Extractive {
         Ok((found, Cost::default()))
     }
 
-    /// Key phrases of the outline.
+    /// Returns key phrases of the outline.
     async fn key_points(
         &self,
         _task: &str,
@@ -61,8 +62,8 @@ impl Planner for Extractive {
         Ok(named(key_phrases(outline, most).into_iter().map(one_line).collect()))
     }
 
-    /// The sentences found that share most words with the question: what is like them is like an answer
-    /// (pseudo-relevance feedback).
+    /// Returns the sentences found that share most words with the question: what resembles them
+    /// resembles an answer (pseudo-relevance feedback).
     async fn imagine(
         &self,
         question: &str,
@@ -80,14 +81,15 @@ impl Planner for Extractive {
             .filter(|(shared, _)| *shared > 0)
             .map(|(shared, sentence)| (shared, one_line(sentence)))
             .collect();
-        // Stable: among equals what was found better stays first.
+        // The sort is stable: ties keep the order of the results.
         found.sort_by_key(|(shared, _)| usize::MAX - shared);
         let best: Vec<String> = found.into_iter().take(IMAGINED).map(|(_, text)| text).collect();
         Ok(named(if best.is_empty() { Vec::new() } else { vec![best.join(" ")] }))
     }
 
-    /// Rewritten, it is its words that carry more than grammar; taken apart, its clauses that have two such
-    /// words at least. What it may mean besides cannot be told from its words.
+    /// Rewrites the question to its content words, or decomposes it into its clauses that have at
+    /// least two content words. Words alone do not show its other meanings, so `Disambiguate`
+    /// returns nothing.
     async fn reword(
         &self,
         question: &str,
@@ -105,7 +107,7 @@ impl Planner for Extractive {
         Ok(named(texts))
     }
 
-    /// What of the question no point holds, see [`raise_concerns`].
+    /// Returns the words of the question that no point contains, see [`raise_concerns`].
     async fn concerns(
         &self,
         question: &str,
@@ -116,7 +118,8 @@ impl Planner for Extractive {
         Ok((raise_concerns(question, points, most), Cost::default()))
     }
 
-    /// The concern itself, which is a word or name of the question, unless it was asked before.
+    /// Returns the concern itself, which is a word or name of the question, unless it was asked
+    /// before.
     async fn subquery(
         &self,
         _question: &str,
@@ -129,7 +132,8 @@ impl Planner for Extractive {
         Ok(named(if is_new { vec![concern.to_owned()] } else { Vec::new() }))
     }
 
-    /// A point for each two entities of the best relations; where there is one already, it says more now.
+    /// Inserts a point for the two entities of each of the best relations, or adds to the point
+    /// that they already have.
     async fn take_in(
         &self,
         _question: &str,
@@ -164,7 +168,7 @@ impl Planner for Extractive {
         Ok((changes, Cost::default()))
     }
 
-    /// Points that share an entity and half of their words, one after the other.
+    /// Merges points that share an entity and at least half of their words, by joining their texts.
     async fn merge(
         &self,
         _question: &str,
@@ -208,7 +212,7 @@ fn content_words(text: &str) -> Vec<&str> {
     words(text).filter_map(|span| span.of(text)).filter(is_content).collect()
 }
 
-/// The parts of a question between commas, semicolons and "and".
+/// Splits a question at commas, semicolons and "and".
 fn clauses(question: &str) -> Vec<String> {
     let parts = question.split([',', ';']).flat_map(|part| part.split(" and "));
     let parts: Vec<String> = parts
@@ -222,7 +226,7 @@ fn same(entities: &[String], pair: &[String; 2]) -> bool {
     entities.len() == 2 && pair.iter().all(|entity| entities.contains(entity))
 }
 
-/// Has a text say one thing more, if it does not yet and there is room. Returns whether it does.
+/// Appends a statement to a text if it is new and there is room. Returns whether it was appended.
 fn add(text: &mut String, said: &str) -> bool {
     let fits = text.len() + said.len() + 2 <= POINT_BYTES;
     if !fits || text.contains(said) {
@@ -233,7 +237,7 @@ fn add(text: &mut String, said: &str) -> bool {
     true
 }
 
-/// The share of the shorter text's words that the other has too.
+/// Returns the share of the shorter text's words that the other text contains.
 fn common_words(a: &str, b: &str) -> f32 {
     let (a, b): (BTreeSet<Term>, BTreeSet<Term>) = (terms(a).collect(), terms(b).collect());
     let shorter = a.len().min(b.len()).max(1);

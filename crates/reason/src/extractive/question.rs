@@ -1,36 +1,37 @@
-//! What a question asks for, word by word.
+//! Words of a question.
 
 use std::collections::BTreeSet;
 use std::ops::BitOr;
 
 use clew_text::{Term, is_grammar_word, terms};
 
-/// Most distinct words of a question that are looked for; a [`WordSet`] has this many places.
+/// Maximum number of distinct words of a question that are looked for: the capacity of a
+/// [`WordSet`].
 const MAX_WORDS: usize = u64::BITS as usize;
 
-/// A question's distinct words, without those that carry only grammar.
+/// The distinct words of a question, without those that carry only grammar.
 #[derive(Debug)]
 pub(crate) struct Question {
     words: Vec<Word>,
 }
 
-/// One word that an answer is expected to hold.
+/// A word that an answer is expected to contain.
 #[derive(Debug)]
 pub(crate) struct Word {
     term: Term,
-    /// As the asker wrote it, without punctuation around it.
+    /// The word as the asker wrote it, without punctuation around it.
     pub(crate) written: String,
-    /// Whether it looks like the name of something or holds a digit. A text that answers can hardly
-    /// do without it, while other words have synonyms.
+    /// Whether it looks like a name or contains a digit. A text that answers can hardly do without
+    /// it, while other words have synonyms.
     pub(crate) is_name: bool,
 }
 
-/// A set of a question's words, by their places in it.
+/// A set of a question's words, by their places in the question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WordSet(u64);
 
 impl Question {
-    /// The words of `text`; those beyond the first 64 are not looked for.
+    /// Takes the words of `text`, at most the first 64.
     pub(crate) fn new(text: &str) -> Self {
         let mut seen = BTreeSet::new();
         let words = text
@@ -43,12 +44,12 @@ impl Question {
         Self { words }
     }
 
-    /// The words, in the order of the question.
+    /// Returns the words, in the order of the question.
     pub(crate) fn words(&self) -> &[Word] {
         &self.words
     }
 
-    /// Those of the words that `text` holds in some form.
+    /// Returns the words that `text` contains in some form.
     pub(crate) fn words_in(&self, text: &str) -> WordSet {
         let mut found = WordSet::default();
         for term in terms(text) {
@@ -59,8 +60,8 @@ impl Question {
         found
     }
 
-    /// At most `most` of the words that `covered` lacks, as they are written, each once, names and numbers
-    /// first.
+    /// Returns at most `most` of the words that are not in `covered`, as written, each once, with
+    /// names and numbers first.
     pub(crate) fn written_without(&self, covered: WordSet, most: usize) -> Vec<String> {
         let places = 0..self.words.len();
         let open = places.filter(|place| !covered.holds(*place)).map(|place| &self.words[place]);
@@ -76,12 +77,12 @@ impl Question {
 }
 
 impl WordSet {
-    /// Whether the word at `place` is in the set.
+    /// Returns whether the word at `place` is in the set.
     pub(crate) fn holds(self, place: usize) -> bool {
         self.0 & (1 << place) != 0
     }
 
-    /// The words of this set that `other` lacks.
+    /// Returns the words of this set that are not in `other`.
     pub(crate) fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -95,11 +96,11 @@ impl BitOr for WordSet {
     }
 }
 
-/// The words of one run without white space; several if punctuation joins them.
+/// Returns the words of a run without white space; several if punctuation joins them.
 fn words_of(token: &str, begins_question: bool) -> Vec<Word> {
     let written = token.trim_matches(|c: char| !c.is_alphanumeric());
     let written = written.strip_suffix("'s").or(written.strip_suffix("’s")).unwrap_or(written);
-    // "I'm" and "what's" are the words before the apostrophe, and what is left of others.
+    // "I'm" and "what's" count as the words before the apostrophe, which carry only grammar.
     let subject = written.split(['\'', '’']).next().unwrap_or(written);
     if [written, subject].iter().any(|word| is_grammar_word(&word.to_lowercase())) {
         return Vec::new();
@@ -108,7 +109,8 @@ fn words_of(token: &str, begins_question: bool) -> Vec<Word> {
     terms(written).map(|term| Word { term, written: written.to_owned(), is_name }).collect()
 }
 
-/// Capital letters and digits; a single capital that merely begins the question says nothing.
+/// Returns whether a word has capital letters or digits. A single capital at the start of the
+/// question does not count.
 fn looks_like_a_name(written: &str, begins_question: bool) -> bool {
     let first_that_tells = usize::from(begins_question);
     written.chars().any(|c| c.is_numeric())

@@ -1,4 +1,4 @@
-//! Making a reading of what a question has been compared with, by the matter of the question.
+//! Makes a reading from a compared question, by the question's matter.
 
 use clew_chat::time::{Moment, asked_about};
 use clew_core::{Assignment, Citation, Reading};
@@ -16,12 +16,13 @@ use super::reckoning::{Dated, Event, Reckoning, dated};
 use super::score::{self, Weights};
 use super::sentence::{Sentence, Speaker};
 
-/// Least confidence at which what a user said of themselves is told to one who asks for advice: it need not
-/// answer, only bear on it.
+/// Minimum confidence at which a user's statements about themselves are returned to a request for
+/// advice: they need not answer it, only bear on it.
 const ADVICE_THRESHOLD: f32 = 0.15;
 
 impl<'r, 'a> Compared<'r, 'a> {
-    /// The reading that the matter asks for; where its rules do not apply, that of any question.
+    /// Returns the reading that the matter asks for. If its rules do not apply, reads it like any
+    /// question.
     pub(super) fn reading(&self, matter: &Matter) -> Reading {
         let reading = match matter {
             Matter::Reckoning(reckoning) => self.reckoned(reckoning),
@@ -32,7 +33,7 @@ impl<'r, 'a> Compared<'r, 'a> {
         reading.unwrap_or_else(|| self.quoted(None))
     }
 
-    /// The sentences that answer, beginning with the one that `leads` if any does.
+    /// Returns the sentences that answer, beginning with the sentence `leads` if it is given.
     fn quoted(&self, leads: Option<usize>) -> Reading {
         let is_sought = |s: &Sentence<'_>| self.leaning.is_sought(self.material, s);
         let is_told = self.sentences.iter().any(|sentence| is_sought(sentence));
@@ -63,8 +64,8 @@ impl<'r, 'a> Compared<'r, 'a> {
         }
     }
 
-    /// What `sentences` say for an answer. If it is sought `by_passage`, their passages' words count as theirs:
-    /// what one side said of a topic in one turn need not name it again.
+    /// Computes the support of `sentences` for an answer. With `by_passage`, the words of their
+    /// passages count as theirs: a turn need not repeat its topic in each sentence.
     fn support(&self, sentences: &[&Sentence<'_>], cosines: &[f32], by_passage: bool) -> Support {
         let support = Support::new(self.question, self.material, self.weights, sentences, cosines);
         let of_passage = |sentence: &&Sentence<'_>| {
@@ -79,7 +80,7 @@ impl<'r, 'a> Compared<'r, 'a> {
         score::ranked(self.material, self.weights, self.sentences, cosines, self.leaning)
     }
 
-    /// `said`, and after it what it rests on.
+    /// Returns `said`, followed by the quotes it is based on.
     fn said(&self, said: &str, sentences: &[usize], confidence: f32) -> Reading {
         let mut citations: Vec<Citation> = Vec::new();
         for &index in sentences {
@@ -99,9 +100,11 @@ impl<'r, 'a> Compared<'r, 'a> {
         }
     }
 
-    /// What is reckoned from the days of the events. If one of several events is not found, nothing is answered.
+    /// Computes the answer from the days of the events. If one of several events is not found,
+    /// there is no answer.
     fn reckoned(&self, reckoning: &Reckoning) -> Option<Reading> {
-        // Texts without times are no memory of days: "Which was built first, A or B?" is read as any question.
+        // Texts without times are not a memory of days: "Which was built first, A or B?" is read
+        // like any question.
         if self.material.passages.iter().all(|passage| passage.evidence.event_time.is_none()) {
             return None;
         }
@@ -140,15 +143,15 @@ impl<'r, 'a> Compared<'r, 'a> {
         Some(self.said(&said, &sentences, confidence))
     }
 
-    /// When the event was of which a sentence tells.
+    /// Returns the days of the event that a sentence describes.
     pub(super) fn dated(&self, event: &Event, sentence: &Sentence<'_>) -> Option<Dated> {
         let told_at = self.material.passages[sentence.passage].evidence.event_time;
         dated(sentence.text, event, told_at, self.assignment.asked_at)
     }
 
-    /// What is counted or added up, or the statement that says the number.
+    /// Counts or adds up, or quotes the statement that says the number.
     fn counted(&self, counting: &Counting) -> Option<Reading> {
-        // What something cost is often said a sentence after what it was.
+        // The price of something is often said one sentence after its name.
         let by_passage = match counting {
             Counting::Sum(sum) if !sum.parts.is_empty() => return self.added(sum),
             Counting::Sum(_) => true,
@@ -169,8 +172,8 @@ impl<'r, 'a> Compared<'r, 'a> {
         }
     }
 
-    /// The sentences that may be counted, best first: statements of the user, or of anyone where nobody is
-    /// known to speak, of the time that is asked about.
+    /// Returns the sentences that may be counted, best first: statements of the user, or of anyone
+    /// if no speaker is known, within the time that the question asks about.
     fn counted_among(&self, counting: &Counting) -> Vec<usize> {
         let Assignment { question, asked_at, .. } = *self.assignment;
         let moment = asked_at.and_then(|time| Moment::try_new(time, 0).ok());
@@ -209,7 +212,8 @@ impl<'r, 'a> Compared<'r, 'a> {
         }
     }
 
-    /// What the things that a sum names cost together: of each, the amount in a turn that tells of it.
+    /// Adds up the prices of the things that a sum names: of each, the amount in a turn that
+    /// mentions it.
     fn added(&self, sum: &Sum) -> Option<Reading> {
         let mut which: Vec<usize> = Vec::new();
         let mut confidence = 1.0f32;
@@ -219,7 +223,8 @@ impl<'r, 'a> Compared<'r, 'a> {
                 |passage: usize| words.words_in(&self.material.passages[passage].evidence.text);
             let held: Vec<WordSet> = self.sentences.iter().map(|s| read(s.passage)).collect();
             let weights = Weights::among(&words, &held);
-            // The best sentence of each passage, for the amount may stand beside it.
+            // The best sentence of each passage counts, because the amount may be in another
+            // sentence.
             let near = |passage: usize| {
                 let of_passage = self.sentences.iter().zip(cosines);
                 let of_passage = of_passage.filter(|(sentence, _)| sentence.passage == passage);
@@ -239,7 +244,7 @@ impl<'r, 'a> Compared<'r, 'a> {
                 {
                     continue;
                 }
-                // Beside the turn, the sentence itself decides between two of one turn.
+                // Between two sentences of one turn, their own similarity decides.
                 let fits = support(sentence.passage).confidence();
                 if best.is_none_or(|(other, at)| {
                     fits > other || fits == other && cosines[index] > cosines[at]
@@ -258,7 +263,7 @@ impl<'r, 'a> Compared<'r, 'a> {
             .then(|| self.said(&sum.total(&told, &all), &which, confidence))
     }
 
-    /// What the user said of themselves that bears on advice.
+    /// Returns what users said of themselves that bears on the advice.
     fn advised(&self) -> Option<Reading> {
         let is_own = |sentence: &Sentence<'_>| self.leaning.is_sought(self.material, sentence);
         let own: Vec<(&Sentence<'a>, f32)> = (self.sentences.iter().zip(&self.cosines[0]))

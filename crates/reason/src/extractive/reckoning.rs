@@ -1,7 +1,8 @@
-//! Reckoning with dates: how long it was from one event to another, when one was, which was first.
+//! Computes with dates: the time between events, the day of an event, and the order of events.
 //!
-//! A question is taken apart into the events it names, each event is dated by the sentence that tells of it, and
-//! what is asked is reckoned from the days. English only; a question of another form is read as any other.
+//! A question is split into the events it names, each event is dated by the sentence that describes
+//! it, and the answer is computed from the days. English only; a question of another form is read
+//! like any other.
 
 mod asked;
 mod dated;
@@ -15,16 +16,17 @@ use clew_core::Timestamp;
 
 use crate::prompted::day;
 
-/// Days of a mean week, month and year.
+/// Length, in days, of a week, and of a mean month and year.
 const WEEK: f64 = 7.0;
 const MONTH: f64 = 30.44;
 const YEAR: f64 = 365.25;
 
 impl Reckoning {
-    /// What is reckoned from the days of its events, in one sentence; `now` is the day on which it is asked.
+    /// Returns the answer computed from the days of the events, in one sentence. `now` is the day
+    /// of the question.
     ///
-    /// `None` if that cannot be told: of two events on one day none was first, and for how long ago it was the
-    /// day of the question is needed.
+    /// Returns `None` if the days do not suffice: of two events on one day none was first, and how
+    /// long ago an event was depends on the day of the question.
     pub(super) fn told(&self, days: &[Dated], now: Option<i64>) -> Option<String> {
         match (self, days) {
             (Self::Between { unit, .. }, [from, until]) => {
@@ -77,8 +79,8 @@ fn in_order(events: &[Event], rank: Rank, days: &[Dated]) -> Option<String> {
     })
 }
 
-/// How long `days` are in a unit, with the days themselves where the unit does not say all. `None` for no time,
-/// and for one that is not over.
+/// Writes a number of days in a unit, with the days themselves if the unit is not exact. Returns
+/// `None` for less than half a day, and for a negative time.
 fn figure(days: f64, unit: Unit, about: bool) -> Option<String> {
     if days < 0.5 {
         return None;
@@ -110,7 +112,7 @@ fn figure(days: f64, unit: Unit, about: bool) -> Option<String> {
 }
 
 impl Dated {
-    /// The day, or the first and the last one.
+    /// Returns the day, or the first and the last day.
     pub(super) fn written(&self) -> String {
         if self.from == self.until {
             return day_of(self.from);
@@ -129,7 +131,7 @@ mod tests {
         Dated::at(text.parse().unwrap()).from
     }
 
-    /// What is told of events of which the statements tell, on the days before them.
+    /// Returns the answer to `question` from `statements`, each with the day on which it was said.
     fn told(question: &str, statements: &[(&str, &str)]) -> Option<String> {
         let asked = Reckoning::of(question).unwrap_or_else(|| panic!("{question}"));
         let events = asked.events();

@@ -1,4 +1,4 @@
-//! How well a sentence fits a question.
+//! Scores how well sentences fit a question.
 
 use clew_text::Shape;
 
@@ -6,49 +6,50 @@ use super::leaning::Leaning;
 use super::question::{Question, WordSet};
 use super::sentence::{MAX_PASSAGES, Material, Sentence};
 
-/// Sentences that are embedded for one question, and how many of them may be of one passage: about
-/// a thousand tokens in all.
+/// Maximum number of sentences embedded for one question, in all and of one passage: about a
+/// thousand tokens in total.
 const MAX_SENTENCES: usize = 48;
 const MAX_SENTENCES_OF_PASSAGE: usize = 24;
 
-/// Names and numbers count this many times.
+/// Factor for the weight of names and numbers.
 const NAME_FACTOR: f32 = 2.0;
 
-/// What the parts of a score count, beside a cosine similarity that counts 1.
+/// Weights of the parts of a score, beside a cosine similarity of weight 1.
 struct Mix {
-    /// The share of the question's words, by weight, that the sentence holds.
+    /// Weight of the share of the question's words, by weight, that the sentence contains.
     overlap: f32,
-    /// Its passage being the best that was found.
+    /// Weight of belonging to the best passage; lower for worse passages.
     first_passage: f32,
-    /// Stating something, rather than asking or being a fragment.
+    /// Weight of stating something, rather than asking or being a fragment.
     statement: f32,
 }
 
-/// Chooses what is embedded, so no cosine is known yet.
+/// Weights for choosing the sentences to embed, before cosines are known.
 const PROMISE: Mix = Mix { overlap: 1.0, first_passage: 0.3, statement: 0.3 };
-/// Chooses what is said. Judged by how often the best sentences held a known answer, anything from
-/// half to twice of each part does as well, within what 160 questions can tell.
+/// Weights for choosing the sentences of the answer. Measured by how often the best sentences
+/// contained a known answer, half to twice each weight does equally well, within the precision of
+/// 160 questions.
 const FIT: Mix = Mix { overlap: 0.2, first_passage: 0.05, statement: 0.15 };
 
-/// What each of a question's words counts.
+/// Weights of a question's words.
 ///
-/// A word's weight is the inverse document frequency of BM25, ln(1 + (N − n + ½) / (n + ½)), with
-/// the sentences that are read as the documents: N of them, n of which hold the word; names and
-/// numbers count twice. The corpus' own frequencies are not at hand here, and a word that all of
-/// what was found repeats tells its sentences apart no better for being rare elsewhere.
+/// The weight of a word is the inverse document frequency of BM25, ln(1 + (N − n + ½) / (n + ½)),
+/// with the N sentences read as the documents, n of which contain the word. Names and numbers count
+/// twice. The frequencies of the corpus are not known here, and would not help: a word that all
+/// results repeat does not tell their sentences apart, however rare it is elsewhere.
 #[derive(Debug)]
 pub(crate) struct Weights {
     of_words: Vec<f32>,
 }
 
 impl Weights {
-    /// The weights of `question`'s words among `sentences`.
+    /// Computes the weights of `question`'s words among `sentences`.
     pub(crate) fn new(question: &Question, sentences: &[Sentence<'_>]) -> Self {
         let held: Vec<WordSet> = sentences.iter().map(|sentence| sentence.words).collect();
         Self::among(question, &held)
     }
 
-    /// The weights of `question`'s words among sentences that hold these of them.
+    /// Computes the weights of `question`'s words among sentences that contain the words `held`.
     pub(crate) fn among(question: &Question, held: &[WordSet]) -> Self {
         let all = held.len() as f32;
         let of_words = question.words().iter().enumerate().map(|(place, word)| {
@@ -59,7 +60,8 @@ impl Weights {
         Self { of_words: of_words.collect() }
     }
 
-    /// The share of all weight that `words` have, 0 to 1; 0 for a question without words.
+    /// Returns the share of the total weight that `words` have, 0 to 1; 0 for a question without
+    /// words.
     pub(crate) fn share(&self, words: WordSet) -> f32 {
         let total: f32 = self.of_words.iter().sum();
         let held = self.of_words.iter().enumerate().filter(|(place, _)| words.holds(*place));
@@ -67,8 +69,8 @@ impl Weights {
     }
 }
 
-/// The sentences worth embedding, best first: those that hold more of the question's words, are of
-/// a better passage and state something.
+/// Returns the sentences worth embedding, best first: those that contain more of the question's
+/// words, belong to a better passage and state something.
 pub(crate) fn promising<'m, 'a>(
     material: &'m Material<'a>,
     weights: &Weights,
@@ -87,7 +89,8 @@ pub(crate) fn promising<'m, 'a>(
         .collect()
 }
 
-/// `sentences` with their scores, best first; `cosines` are their similarities to the question.
+/// Returns `sentences` with their scores, best first. `cosines` are their similarities to the
+/// question.
 pub(crate) fn ranked<'m, 'a>(
     material: &Material<'a>,
     weights: &Weights,
@@ -108,7 +111,7 @@ fn score(material: &Material<'_>, weights: &Weights, sentence: &Sentence<'_>, mi
         + mix.statement * f32::from(u8::from(is_statement))
 }
 
-/// Best first; equals by passage and place, so that the order never depends on how they came.
+/// Sorts best first, and equals by passage and place, so that the input order makes no difference.
 fn by_score<'m, 'a>(
     scored: impl Iterator<Item = (&'m Sentence<'a>, f32)>,
 ) -> Vec<(&'m Sentence<'a>, f32)> {

@@ -1,4 +1,4 @@
-//! The sentences of the evidence: what is compared with the question.
+//! Sentences of the evidence, which are compared with the question.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,45 +9,45 @@ use clew_text::{Shape, trimmed};
 
 use super::question::{Question, WordSet};
 
-/// Passages that are read: what answers is seldom ranked lower.
+/// Maximum number of passages read. Answers are seldom ranked lower.
 pub(crate) const MAX_PASSAGES: usize = 10;
-/// Bytes of a passage that are read: several windows of any encoder that makes passages.
+/// Maximum number of bytes of a passage that are read: several windows of any encoder.
 const MAX_PASSAGE_BYTES: usize = 16 * 1024;
-/// Characters of a sentence; a longer one is taken in pieces. It is most of what an answer may be.
+/// Maximum number of characters of a sentence; a longer one is split. Most of an answer's length.
 const MAX_SENTENCE_CHARS: usize = 400;
 
-/// What is read of the evidence: part of it, where there is a lot.
+/// The part of the evidence that is read.
 #[derive(Debug)]
 pub(crate) struct Material<'a> {
     /// The best passages; equal scores are ordered by document and place.
     pub(crate) passages: Vec<Passage<'a>>,
-    /// Their distinct sentences, passage by passage.
+    /// Distinct sentences of the passages, passage by passage.
     pub(crate) sentences: Vec<Sentence<'a>>,
 }
 
 /// A passage that is read.
 #[derive(Debug)]
 pub(crate) struct Passage<'a> {
-    /// The evidence it is.
+    /// Its evidence.
     pub(crate) evidence: &'a Evidence,
-    /// Who says it.
+    /// Speaker of the passage.
     pub(crate) speaker: Speaker,
     /// Number of passages that are strictly better, so that equals are treated alike.
     pub(crate) rank: usize,
-    /// The question's words in its title.
+    /// Words of the question in its title.
     pub(crate) title_words: WordSet,
-    /// The question's words in its title and what is read of its text.
+    /// Words of the question in its title and in the part of its text that is read.
     pub(crate) words: WordSet,
 }
 
-/// Who says a passage, as far as the heading of a turn tells it.
+/// Speaker of a passage, as far as the heading of a turn shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// Whose memory it is.
+    /// The user, whose memory it is.
     User,
     /// A model.
     Assistant,
-    /// One of several people, or nobody: it is no turn, or not the beginning of one.
+    /// One of several people, or nobody: the passage is not a turn, or not the beginning of one.
     Other,
 }
 
@@ -66,7 +66,7 @@ impl Speaker {
         }
     }
 
-    /// Bytes of the heading that tells it.
+    /// Returns the length, in bytes, of the heading that names the speaker.
     fn heading(self) -> usize {
         match self {
             Self::User => Role::User.as_str().len() + 2,
@@ -79,22 +79,22 @@ impl Speaker {
 /// A sentence of a passage.
 #[derive(Clone, Debug)]
 pub(crate) struct Sentence<'a> {
-    /// Which of the passages it is from.
+    /// Index of its passage.
     pub(crate) passage: usize,
-    /// Where it lies in the passage's text, without white space around it.
+    /// Its span in the passage's text, without white space around it.
     pub(crate) span: Span,
-    /// Where the sentence before it begins, if the passage holds one.
+    /// Start of the sentence before it, if the passage contains one.
     pub(crate) previous_start: Option<usize>,
     /// Its text.
     pub(crate) text: &'a str,
-    /// The question's words in it.
+    /// Words of the question in it.
     pub(crate) words: WordSet,
-    /// What kind of text it is.
+    /// Kind of the sentence.
     pub(crate) shape: Shape,
 }
 
 impl<'a> Material<'a> {
-    /// Reads the best of `evidence`, in whatever order it comes.
+    /// Reads the best of `evidence`, given in any order.
     pub(crate) fn new(question: &Question, evidence: &'a [Evidence]) -> Self {
         let passages = best_passages(question, evidence);
         let of_passage =
@@ -107,8 +107,8 @@ impl<'a> Material<'a> {
     }
 }
 
-/// Which of `sentences` lie within another one of their document: neighbouring passages may
-/// overlap, and then one of them begins or ends within a sentence that the other holds whole.
+/// Returns which of `sentences` lie within another one of their document. Neighbouring passages may
+/// overlap, and one of them then cuts a sentence that the other contains whole.
 fn parts_of_others(passages: &[Passage<'_>], sentences: &[Sentence<'_>]) -> Vec<bool> {
     let place = |index: usize| {
         let sentence: &Sentence<'_> = &sentences[index];
@@ -132,7 +132,7 @@ fn parts_of_others(passages: &[Passage<'_>], sentences: &[Sentence<'_>]) -> Vec<
     is_part
 }
 
-/// Evidence best first; equals by document and place.
+/// Returns evidence best first, and equals by document and place.
 pub(crate) fn best_first(evidence: &[Evidence]) -> Vec<&Evidence> {
     let mut ranked: Vec<&Evidence> = evidence.iter().collect();
     ranked.sort_by(|a, b| {
@@ -168,7 +168,7 @@ fn sentences_of<'a>(question: &Question, index: usize, passage: &Passage<'a>) ->
     let mut sentences = Vec::new();
     let mut previous_start = None;
     for whole in clew_text::sentences(text) {
-        // Who speaks is no part of what is said.
+        // The name of the speaker is not part of what is said.
         let whole = Span::new(whole.start.max(passage.speaker.heading()).min(whole.end), whole.end);
         for span in pieces(text, whole) {
             let piece = &text[span.start..span.end];
@@ -186,13 +186,13 @@ fn sentences_of<'a>(question: &Question, index: usize, passage: &Passage<'a>) ->
     sentences
 }
 
-/// As much of `text` as is read.
+/// Returns the part of `text` that is read.
 fn read_part(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_PASSAGE_BYTES)]
 }
 
-/// `text[span]` without white space around it, in pieces of bounded length that end between words
-/// where there are several. Nothing if it is all white space.
+/// Splits `text[span]`, without white space around it, into pieces of bounded length, between words
+/// if there are several. Returns nothing if it is only white space.
 fn pieces(text: &str, span: Span) -> Vec<Span> {
     let mut pieces = Vec::new();
     let mut rest = trimmed(text, span);

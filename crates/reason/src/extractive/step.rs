@@ -1,4 +1,4 @@
-//! Other steps of judgement without a language model: small, and honest about what they cannot see.
+//! Small steps of judgement without a language model, with explicit limits.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use clew_text::{Term, key_phrases, one_line, sentences, terms};
 
 use super::question::{Question, WordSet};
 
-/// Sentences of an outline whose phrases are looked at.
+/// Maximum number of sentences of an outline whose phrases are used.
 const MAX_SENTENCES: usize = 16;
 
-/// At most `most` phrases of an outline that stand in the same sentence as words of the question and hold
-/// another word: the counterpart of [`crate::prompted::ProposeClues`]. It finds what the outline says,
-/// not what the question implies, and asks no queries.
+/// Returns at most `most` phrases of an outline that occur in the same sentence as words of the
+/// question and contain another word: the counterpart of [`crate::prompted::ProposeClues`]. It
+/// finds what the outline says, not what the question implies, and proposes no queries.
 pub fn propose_clues(question: &str, outline: &str, most: usize) -> Clues {
     let asked: BTreeSet<Term> = terms(question).collect();
     let shared = |text: &str| terms(text).filter(|term| asked.contains(term)).count();
@@ -22,7 +22,7 @@ pub fn propose_clues(question: &str, outline: &str, most: usize) -> Clues {
         .map(|sentence| (shared(sentence), sentence.trim()))
         .filter(|(shared, _)| *shared > 0)
         .collect();
-    // Stable: among equals the first sentence stays first.
+    // The sort is stable: ties keep the order of the sentences.
     near.sort_by_key(|(shared, _)| usize::MAX - shared);
     near.truncate(MAX_SENTENCES);
     let mut clues: Vec<String> = Vec::new();
@@ -38,11 +38,11 @@ pub fn propose_clues(question: &str, outline: &str, most: usize) -> Clues {
     Clues { clues, ..Clues::default() }
 }
 
-/// The words of the question that no point of a memory holds, names and numbers first, as at most `most`
-/// concerns: the counterpart of [`crate::prompted::RaiseConcerns`].
+/// Returns the words of the question that no point of a memory contains, names and numbers first,
+/// as at most `most` concerns: the counterpart of [`crate::prompted::RaiseConcerns`].
 ///
-/// [`Concerns::Resolved`] means that every word is covered, which is less than that the question is
-/// resolved; what is said of a point is never found wanting.
+/// [`Concerns::Resolved`] means that every word is covered, which is weaker than that the question
+/// is resolved. It never finds fault with a point.
 pub fn raise_concerns(question: &str, points: &[MemoryPoint], most: usize) -> Concerns {
     let asked = Question::new(question);
     let mut covered = WordSet::default();

@@ -1,17 +1,17 @@
-//! Summarising evidence without a language model: its sentences that stand for most of it.
+//! Summarises evidence without a language model, by the sentences that stand for most of it.
 
 use clew_core::{Citation, Evidence, Quote, Reading, SummaryLevel, SummaryTask};
 
 use super::sentence::best_first;
 use super::{joined, nothing_to_read};
 
-/// Most bytes of a summary: about 400 tokens.
+/// Maximum length of a summary, in bytes: about 400 tokens.
 const MAX_BYTES: usize = 1_800;
-/// Most bytes of the passages that are read, best first: about 16,000 tokens.
+/// Maximum length, in bytes, of the passages that are read, best first: about 16,000 tokens.
 const MAX_READ_BYTES: usize = 64 * 1024;
 
-/// Summarises the best passages in the order of their documents. What it is to be about was decided by what
-/// was found; that there is anything to summarise is all the support it needs.
+/// Summarises the best passages in the order of their documents. The search has decided what the
+/// summary is about, so the confidence is 1 if there is anything to summarise.
 pub(super) fn summarise(evidence: &[Evidence]) -> Reading {
     let passages = in_order(evidence);
     let summary = clew_tree::summarise(&SummaryTask {
@@ -34,8 +34,8 @@ pub(super) fn summarise(evidence: &[Evidence]) -> Reading {
     }
 }
 
-/// As many of the best passages as are read, without those that share text with a better one, in the order
-/// of their documents' texts; documents come in the order of their best passages.
+/// Returns as many of the best passages as are read, without those that overlap a better one, in
+/// the order of their documents' texts. Documents come in the order of their best passages.
 fn in_order(evidence: &[Evidence]) -> Vec<&Evidence> {
     let (mut bytes, mut kept) = (0, Vec::<&Evidence>::new());
     for passage in best_first(evidence) {

@@ -160,7 +160,7 @@ async fn a_passage_that_does_not_fit_its_span_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Internal);
 }
 
-/// What `ada` said, in turns of days, and the assistant's answer to the first.
+/// Returns turns of `ada` on several days, and the assistant's answer to the first.
 fn diary() -> Vec<Evidence> {
     let turn = |document: &str, day: &str, text: &str| Evidence {
         event_time: day.parse().ok(),
@@ -254,13 +254,13 @@ async fn texts_without_times_are_read_as_ever() {
         read("Which was built first, the mill of Tara or the forge of Tara?", &evidence).await;
     assert!(reading.confidence >= reading.threshold, "{reading:?}");
     assert_eq!(reading.text, quotes(&reading).join(" "));
-    // Of an asker nothing is known.
+    // Nothing is known of the asker.
     let reading = read("What should I know of the mill of Tara built by monks?", &evidence).await;
     assert_eq!(reading.text, quotes(&reading).join(" "));
     assert_eq!(reading.threshold, THRESHOLD);
 }
 
-/// Texts of words of which the question below holds some, so that most cases are answered.
+/// Generates texts that contain words of the question below, so that most cases are answered.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => prop::sample::select(vec![
@@ -350,7 +350,7 @@ fn any_day() -> impl Strategy<Value = Option<clew_core::Timestamp>> {
     prop::option::of((1u32..28).prop_map(|day| format!("2024-05-{day:02}").parse().unwrap()))
 }
 
-/// Turns that tell of the questions' harps and lutes.
+/// Generates turns that mention the questions' harps and lutes.
 fn any_told() -> impl Strategy<Value = String> {
     let said = prop::sample::select(vec![
         "I bought a harp ",

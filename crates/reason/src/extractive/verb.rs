@@ -1,6 +1,6 @@
-//! The past of verbs that do not form it by "-ed": a question's "did I buy" is "I bought" where it is told.
+//! Past tense of irregular verbs: a question asks "did I buy", and the statement says "I bought".
 
-/// Base forms with their past, sorted.
+/// Base forms with their past tense, sorted for binary search.
 const PAST: [(&str, &str); 58] = [
     ("become", "became"),
     ("begin", "began"),
@@ -62,13 +62,13 @@ const PAST: [(&str, &str); 58] = [
     ("write", "wrote"),
 ];
 
-/// The past of a base form, if it is one of these.
+/// Returns the past tense of a base form, if it is in the list.
 pub(super) fn past(word: &str) -> Option<&'static str> {
     let place = PAST.binary_search_by_key(&word, |(base, _)| base).ok()?;
     Some(PAST[place].1)
 }
 
-/// `text` with the past of its verbs of these.
+/// Returns `text` with the verbs in the list put into the past tense.
 pub(super) fn in_past(text: &str) -> String {
     let word = |word: &str| {
         let bare = word.trim_end_matches(['?', ',', '.', '!', ':']);

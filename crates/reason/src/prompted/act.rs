@@ -1,4 +1,4 @@
-//! What a step of judgement is, and how it is cut to fit a model's window.
+//! Acts: steps of judgement by a model, and the cutting of their input to the model's window.
 
 use clew_core::{Error, ErrorKind, Generator, ReplyFormat};
 
@@ -7,63 +7,69 @@ use super::prompt::{PromptFile, Rendered, render};
 use super::reply::Reply;
 use super::unreadable::Unreadable;
 
-/// A step of judgement with what it is to be made on: the value is the step's input.
+/// A step of judgement with its input.
 ///
-/// An act is plain data. It is cut to fit before it is asked and parses its own reply, so a reply can only
-/// refer to what the model was shown.
+/// An act is plain data. It is cut to fit before the call and parses its own reply, so a reply can
+/// refer only to what the model was shown.
 pub trait Act: Clone + Send + Sync {
-    /// What the model's reply means.
+    /// Meaning of the model's reply.
     type Output: Send;
 
-    /// How it is asked.
+    /// Returns the prompt of the act.
     fn prompt(&self) -> PromptFile;
 
-    /// The values of the prompt's placeholders.
+    /// Returns the values of the prompt's placeholders.
     fn values(&self) -> Vec<(&'static str, String)>;
 
-    /// What may be cut to fit a model's window, what is missed least first.
+    /// Returns the parts that may be cut to fit the model's window, the least important first.
     fn cuts(&mut self) -> Vec<Cut<'_>>;
 
-    /// What the reply is asked to look like; [`Self::parse`] takes more.
+    /// Returns the format that the reply is requested in. [`Self::parse`] accepts more.
     fn format(&self) -> ReplyFormat;
 
-    /// Most tokens of the reply.
+    /// Returns the maximum number of tokens of the reply.
     fn max_tokens(&self) -> u32;
 
-    /// What `reply` means.
+    /// Parses `reply`.
     ///
     /// # Errors
-    /// [`Unreadable`] if that cannot be told; nothing is guessed.
+    /// Returns [`Unreadable`] if the meaning of the reply is not clear. Nothing is guessed.
     fn parse(&self, reply: Reply<'_>) -> Result<Self::Output, Unreadable>;
 }
 
 /// A part of an act that may be cut.
 #[derive(Debug)]
 pub enum Cut<'a> {
-    /// Texts that all have to stay: the longest are cut at their ends, to a common length.
+    /// Texts that must all stay. The longest are cut at their ends, to a common length.
     Longest(Vec<&'a mut String>),
-    /// Passages, best first: the last ones go, then the end of the first.
+    /// Passages, best first. The last ones are dropped, then the end of the first is cut.
     Passages(&'a mut Vec<Passage>),
-    /// Texts, oldest first: the oldest go.
+    /// Texts, oldest first. The oldest are dropped.
     Oldest(&'a mut Vec<String>),
-    /// Texts, best first: the last ones go.
+    /// Texts, best first. The last ones are dropped.
     Last(&'a mut Vec<String>),
 }
 
-/// Bytes that no tokenizer makes one token of as a rule; longer texts are cut without counting.
+/// Maximum number of bytes of a token that is assumed for any tokenizer. Longer texts are cut
+/// without counting tokens.
 const MAX_BYTES_PER_TOKEN: usize = 16;
-/// Tokens that a chat template adds to a conversation of two messages, generously.
+/// Number of tokens that a chat template adds to a conversation of two messages, rounded up
+/// generously.
 const TEMPLATE_TOKENS: u32 = 32;
-/// Times a prompt is cut. Each time takes an eighth more than is too much by estimate, so a few suffice.
+/// Maximum number of times that a prompt is cut. Each cut removes an eighth more than the estimated
+/// excess, so a few suffice.
 const MAX_CUTS: usize = 64;
 
-/// Cuts `act` until its prompt and reply fit the window of `generator`; returns the prompt and its tokens.
+/// Cuts `act` until its prompt and reply fit the window of `generator`. Returns the prompt and its
+/// number of tokens.
 ///
-/// The parts are cut in the order that the act tells, each only once the one before has nothing left.
-/// How many bytes go is estimated by the prompt's mean length of a token; the result is counted.
+/// The parts are cut in the order that the act gives, each only when the one before has nothing
+/// left. The number of bytes to cut is estimated from the prompt's mean token length; the result is
+/// counted.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidInput`] with the reason `PROMPT_TOO_LONG` if what may not be cut is too long.
+/// Returns [`ErrorKind::InvalidInput`] with the reason `PROMPT_TOO_LONG` if the parts that may not
+/// be cut are too long.
 pub(crate) fn fit<A: Act>(
     act: &mut A,
     generator: &dyn Generator,
@@ -98,7 +104,7 @@ pub(crate) fn fit<A: Act>(
 }
 
 impl Cut<'_> {
-    /// Gives up at least `bytes`, or all there is; returns how many.
+    /// Removes at least `bytes`, or everything there is. Returns the number of bytes removed.
     fn give_up(self, bytes: usize) -> usize {
         match self {
             _ if bytes == 0 => 0,
@@ -126,27 +132,29 @@ impl Cut<'_> {
     }
 }
 
-/// How many of `texts`, from the first, give up at least `bytes`, or all; and how many they give up.
+/// Returns how many of `texts`, from the first, have to be dropped to remove at least `bytes`, or
+/// all of them, and how many bytes that removes.
 fn enough<'a>(texts: impl Iterator<Item = &'a String>, bytes: usize) -> (usize, usize) {
     let (mut gone, mut given) = (0, 0);
     for text in texts {
         if given >= bytes {
             break;
         }
-        // A numbered line takes more than its text, so even an empty one gives something.
+        // A numbered line takes more bytes than its text, so even an empty one counts.
         given += text.len() + 1;
         gone += 1;
     }
     (gone, given)
 }
 
-/// Cuts the longest of `texts` at their ends so that they lose at least `bytes` together, as far as they go.
+/// Cuts the longest of `texts` at their ends, so that together they lose at least `bytes`, or
+/// everything. Returns the number of bytes removed.
 fn shorten_longest(texts: Vec<&mut String>, bytes: usize) -> usize {
     let mut lengths: Vec<usize> = texts.iter().map(|text| text.len()).collect();
     lengths.sort_unstable();
     let total: usize = lengths.iter().sum();
     let keep = total.saturating_sub(bytes);
-    // The greatest common length at which what is kept is at most `keep`.
+    // The largest common length at which at most `keep` bytes remain.
     let mut level = 0;
     let mut shorter = 0;
     for (index, length) in lengths.iter().enumerate() {
@@ -168,7 +176,8 @@ fn shorten_longest(texts: Vec<&mut String>, bytes: usize) -> usize {
     given
 }
 
-/// Where `text` may end so that it has at most `bytes`: behind a word, if one ends not too far before.
+/// Returns the length to which `text` may be cut to have at most `bytes`: after a word, if one ends
+/// within the last 64 bytes.
 pub(crate) fn end_of_word(text: &str, bytes: usize) -> usize {
     let end = text.floor_char_boundary(bytes);
     let (head, tail) = text.split_at(end);

@@ -24,7 +24,7 @@ pub use self::rate::{Quality, RateAnswer};
 pub use self::tree::{ChooseChild, LeafStep, LeafVerdict, ReadLeaf, Summarise};
 pub use self::wording::{ImaginePassage, Reword};
 
-/// The prompt's file of that name.
+/// Returns the prompt file of that name.
 macro_rules! prompt_file {
     ($name:literal) => {
         $crate::prompted::PromptFile {
@@ -35,14 +35,15 @@ macro_rules! prompt_file {
 }
 use prompt_file;
 
-/// Tokens of a reply that reasons and decides.
+/// Maximum number of tokens of a reply that reasons and decides.
 const DECISION_TOKENS: u32 = 512;
-/// Tokens of a reply that lists or answers. LongMemEval (appendix D) reads with 800.
+/// Maximum number of tokens of a reply that lists or answers. LongMemEval (appendix D) reads with
+/// 800.
 const LIST_TOKENS: u32 = 1024;
-/// Most items of a reply's list where the caller sets no bound.
+/// Maximum number of items in a reply's list if the caller sets no limit.
 pub(super) const MAX_ITEMS: usize = 64;
 
-/// The first `most` of what a reply lists; a model that says more was told not to.
+/// Returns the first `most` items of a reply. The prompt told the model not to give more.
 fn first<T>(mut items: Vec<T>, most: usize) -> Vec<T> {
     items.truncate(most);
     items

@@ -1,4 +1,4 @@
-//! The graph builder's seam.
+//! Implementation of the core's graph builder.
 
 use std::time::Instant;
 
@@ -15,15 +15,16 @@ use super::{
     AskQuestions, NameEntities, NamedEntity, Prompted, RelateEntities, RelatedEntities, Summarise,
 };
 
-/// Most key phrases of a passage. They are read out of its words, without the model.
+/// Maximum number of key phrases of a passage. They are extracted without the model.
 const MAX_KEY_PHRASES: usize = 10;
 
 #[async_trait]
 impl GraphBuilder for Prompted {
-    /// Performs [`Summarise`] for each task; texts of nothing but white space are not asked about.
+    /// Performs [`Summarise`] for each task. Texts of only white space are not sent to the model.
     ///
     /// # Errors
-    /// As [`Prompted::perform`]; [`clew_core::ErrorKind::InvalidInput`] for a task beyond the limits.
+    /// Returns the errors of [`Prompted::perform`], and [`clew_core::ErrorKind::InvalidInput`] if a
+    /// task is beyond the limits.
     async fn summarise(
         &self,
         tasks: Vec<SummaryTask>,
@@ -39,18 +40,18 @@ impl GraphBuilder for Prompted {
         Ok(summaries)
     }
 
-    /// Performs [`NameEntities`] and, if there are two, [`RelateEntities`] for each task.
+    /// Performs [`NameEntities`] and, if there are at least two, [`RelateEntities`] for each task.
     ///
-    /// What the passage does not name is left out, but for the speaker: a graph's nodes lead to where they
-    /// are named. A relation's evidence is the sentence or sentences of the words that the model quotes, or
-    /// the whole passage if they do not stand in it.
+    /// Leaves out entities that the passage does not name, except for the speaker: the nodes of a
+    /// graph lead to the places that name them. A relation's evidence is the sentence or sentences
+    /// that contain the words the model quotes, or the whole passage if it does not contain them.
     ///
-    /// A task without a question may be read again for questions of the model's own, see
-    /// [`Prompted::with_questions`]. What is found again, an entity of the same name or a relation of the
-    /// same two in the same words, is there once.
+    /// A task without a question may be read again in view of the model's own questions, see
+    /// [`Prompted::with_questions`]. Entities of the same name, and relations of the same two
+    /// entities in the same words, are kept once.
     ///
     /// # Errors
-    /// As [`Self::summarise`].
+    /// Returns the errors of [`Self::summarise`].
     async fn extract(
         &self,
         tasks: Vec<ExtractionTask>,
@@ -105,7 +106,7 @@ impl Prompted {
         Ok(Extraction { entities, relations, key_phrases, vectors: None, cost: ledger.cost() })
     }
 
-    /// Adds what the passage tells in view of `question`, which may be empty.
+    /// Adds the entities and relations of the passage in view of `question`, which may be empty.
     async fn draw(
         &self,
         task: &ExtractionTask,
@@ -135,7 +136,8 @@ impl Prompted {
         Ok(())
     }
 
-    /// Adds what the passage tells in view of questions about it, none of which is much like another.
+    /// Adds the entities and relations of the passage in view of the model's questions about it,
+    /// without similar ones.
     async fn draw_for_questions(
         &self,
         task: &ExtractionTask,
@@ -157,12 +159,13 @@ impl Prompted {
     }
 }
 
-/// Whether nothing more can be asked about a passage; what was found in it so far is good.
+/// Returns whether the error only means that nothing more can be asked about a passage. What was
+/// found in it so far remains valid.
 fn is_budget_spent(error: &Error) -> bool {
     error.kind() == ErrorKind::Exhausted && error.reason() == "BUDGET_SPENT"
 }
 
-/// What was found in a passage so far.
+/// Entities and relations found in a passage so far.
 #[derive(Default)]
 struct Drawn {
     entities: Vec<Entity>,
@@ -170,7 +173,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// Adds those of other names than are known.
+    /// Adds entities with new names.
     fn add_entities(&mut self, found: Vec<Entity>) {
         for entity in found {
             if !self.entities.iter().any(|known| known.name == entity.name) {
@@ -179,7 +182,7 @@ impl Drawn {
         }
     }
 
-    /// Adds those that are not known between the same two in the same words.
+    /// Adds relations that are not known yet, between the same two entities in the same words.
     fn add_relations(&mut self, found: impl Iterator<Item = Relation>) {
         let parts = |relation: &Relation| (relation.head, relation.tail, relation.text.clone());
         for relation in found {
@@ -197,8 +200,8 @@ impl Drawn {
         self.relations.iter().map(words).collect()
     }
 
-    /// The entities in the order in which the passage names them, those that it does not name last, and the
-    /// relations in the order of the text.
+    /// Returns the entities in the order in which the passage names them, those that it does not
+    /// name last, and the relations in text order.
     fn in_order(self) -> (Vec<Entity>, Vec<Relation>) {
         let mut entities: Vec<(usize, Entity)> = self.entities.into_iter().enumerate().collect();
         entities.sort_by_key(|(_, entity)| {
@@ -219,7 +222,8 @@ impl Drawn {
     }
 }
 
-/// The entities that the passage names, in the order in which it does, then the speaker if it does not.
+/// Returns the entities that the passage names, in text order, then the speaker if it does not name
+/// them.
 pub(super) fn placed(named: Vec<NamedEntity>, task: &ExtractionTask) -> Vec<Entity> {
     let mut entities: Vec<Entity> = Vec::new();
     for NamedEntity { name, kind } in named {
@@ -234,7 +238,8 @@ pub(super) fn placed(named: Vec<NamedEntity>, task: &ExtractionTask) -> Vec<Enti
     entities
 }
 
-/// Where `text` has `name` as a word, or words, of its own, as written.
+/// Returns the places where `text` contains `name`, exactly as written, as a word or words of its
+/// own.
 fn mentions(text: &str, name: &str) -> Vec<Span> {
     if name.is_empty() {
         return Vec::new();
@@ -248,13 +253,13 @@ fn mentions(text: &str, name: &str) -> Vec<Span> {
     spans.filter(is_apart).collect()
 }
 
-/// Whether two neighbours are of one word.
+/// Returns whether two neighbouring characters belong to one word.
 fn goes_on(left: Option<char>, right: Option<char>) -> bool {
     left.is_some_and(is_spaced) && right.is_some_and(is_spaced)
 }
 
-/// Whether a character is a letter or digit of a script that puts blanks between words: all but those of
-/// East Asia, whose blocks begin at U+2E80.
+/// Returns whether a character is a letter or digit of a script that separates words by spaces: all
+/// except those of East Asia, whose blocks begin at U+2E80.
 fn is_spaced(c: char) -> bool {
     c.is_alphanumeric() && c < '\u{2e80}'
 }
@@ -266,7 +271,7 @@ fn relation(found: RelatedEntities, text: &str) -> Relation {
     Relation { head: found.head, text: found.text, tail: found.tail, evidence }
 }
 
-/// The sentences that `span` touches.
+/// Returns the span of the sentences that `span` touches.
 fn around(text: &str, span: Span) -> Span {
     let touched = clew_text::sentences(text)
         .into_iter()

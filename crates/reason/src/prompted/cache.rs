@@ -1,8 +1,9 @@
-//! Replies that need not be asked for again.
+//! Cache of replies.
 //!
-//! A reply tells of the documents that its prompt holds, and is kept where they may be forgotten. So it is
-//! kept sealed, by a key that is made of the prompt and stored nowhere: once nobody has the documents any
-//! more, nobody can read what was said of them, wherever a copy of the reply may be left.
+//! A reply contains information from the documents in its prompt, and those documents may be
+//! forgotten. Replies are therefore stored encrypted, with a key that is derived from the prompt
+//! and stored nowhere. Once nobody has the documents any more, nobody can read what was said of
+//! them, wherever a copy of the reply remains.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -12,19 +13,20 @@ use async_trait::async_trait;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// What a reply is kept by: a BLAKE3 hash of the account's owner, the model, the prompt's name and version, the
-/// rendered prompt, and what the reply may be. One tenant's replies are never another's.
+/// Key of a cached reply: a BLAKE3 hash of the account's owner, the model, the prompt's name and
+/// version, the rendered prompt, and the format and maximum length of the reply. Tenants never
+/// share a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplyKey([u8; 32]);
 
 impl ReplyKey {
-    /// Its bytes, for a store.
+    /// Returns the bytes of the key, for a store.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// In hexadecimal digits, for a store that names things by texts.
+/// Writes the key in hexadecimal digits, for a store whose keys are texts.
 impl fmt::Display for ReplyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
@@ -37,10 +39,11 @@ impl fmt::Debug for ReplyKey {
     }
 }
 
-/// What a reply is sealed with; known to whoever has what it replies to, and to nobody else.
+/// Encryption key of a reply, known to whoever has the prompt and to nobody else.
 pub(crate) struct Seal(LessSafeKey);
 
-/// The key and the seal of what `parts` together ask for, each part told from the next.
+/// Derives the cache key and the encryption key from `parts`, which together describe the request.
+/// The lengths of the parts are hashed as well.
 pub(crate) fn key_and_seal(parts: &[&str]) -> (ReplyKey, Seal) {
     let hash = |purpose| {
         let mut hasher = blake3::Hasher::new_derive_key(purpose);
@@ -56,7 +59,7 @@ pub(crate) fn key_and_seal(parts: &[&str]) -> (ReplyKey, Seal) {
 }
 
 impl Seal {
-    /// A reply that only this seal opens; `None` if the system has no chance to give.
+    /// Encrypts a reply. Returns `None` if the system has no source of random numbers.
     pub(crate) fn close(&self, reply: &str) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).ok()?;
@@ -67,7 +70,7 @@ impl Seal {
         Some(sealed)
     }
 
-    /// The reply, if this seal closed it.
+    /// Decrypts a reply. Returns `None` if another key encrypted it.
     pub(crate) fn open(&self, sealed: &[u8]) -> Option<String> {
         let (nonce, reply) = sealed.split_first_chunk::<NONCE_LEN>()?;
         let (cipher, aad) = (Nonce::assume_unique_for_key(*nonce), Aad::empty());
@@ -78,20 +81,20 @@ impl Seal {
     }
 }
 
-/// Keeps sealed replies. It may forget any of them at any time, and failing is forgetting: a cache that
-/// cannot be reached answers `None` and takes nothing.
+/// A store of encrypted replies. It may drop any of them at any time. A store that cannot be
+/// reached returns `None` and keeps nothing.
 ///
-/// Only whole replies that were read, at temperature 0, are put.
+/// Only complete replies that could be parsed, at temperature 0, are stored.
 #[async_trait]
 pub trait ReplyCache: Send + Sync {
-    /// The sealed reply of that key.
+    /// Returns the encrypted reply with that key.
     async fn get(&self, key: &ReplyKey) -> Option<Vec<u8>>;
 
-    /// Keeps a sealed reply.
+    /// Stores an encrypted reply.
     async fn put(&self, key: ReplyKey, sealed: Vec<u8>);
 }
 
-/// Keeps the replies that were used last, in memory.
+/// A cache that keeps the most recently used replies in memory.
 #[derive(Debug)]
 pub struct RecentReplies {
     most_bytes: usize,
@@ -101,17 +104,17 @@ pub struct RecentReplies {
 #[derive(Debug, Default)]
 struct Kept {
     replies: HashMap<ReplyKey, (Vec<u8>, u64)>,
-    /// Keys by when they were used last.
+    /// Keys by the time of their last use.
     uses: BTreeMap<u64, ReplyKey>,
     bytes: usize,
     now: u64,
 }
 
-/// What an entry takes besides its reply, about.
+/// Approximate size of an entry in bytes, besides its reply.
 const ENTRY_BYTES: usize = 160;
 
 impl RecentReplies {
-    /// A cache of at most `most_bytes`, keys included.
+    /// Creates a cache of at most `most_bytes` bytes, keys included.
     pub fn new(most_bytes: usize) -> Self {
         Self { most_bytes, kept: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! What an answer is worth, by the rubrics of the papers.
+//! Judging of answers by the rubrics of the papers.
 
 use std::time::Instant;
 
@@ -6,27 +6,27 @@ use clew_core::{Cost, Error, GradingRule, JudgeTask, Judging, Ledger, Verdict};
 
 use super::{GradeAnswer, GradeNugget, Prompted, Quality, RateAnswer};
 
-/// Why a question cannot be answered, where the data set does not say more.
+/// Reason why a question cannot be answered, if the data set gives none.
 const NEVER_SAID: &str = "It was never said.";
 
-/// Has a language model say what answers are worth.
+/// A judge of answers, which calls a language model.
 #[derive(Clone, Debug)]
 pub struct Judge {
     prompted: Prompted,
 }
 
 impl Judge {
-    /// A judge who asks as `prompted` does, with its budget for each answer.
+    /// Creates a judge that calls the model as `prompted` does, with its budget for each answer.
     pub fn new(prompted: Prompted) -> Self {
         Self { prompted }
     }
 
-    /// Judges an answer, and tells what that cost. A grade takes one call, a rating two, and nuggets one
-    /// each, one after the other.
+    /// Judges an answer, and returns the verdict with its cost. A grade takes one call, a rating
+    /// two, and nuggets one each, in sequence.
     ///
     /// # Errors
-    /// Those of [`Prompted::perform`]; [`clew_core::ErrorKind::InvalidInput`] for nuggets of which there are
-    /// none. Nothing is said then, even if a part of it is known.
+    /// Returns the errors of [`Prompted::perform`], and [`clew_core::ErrorKind::InvalidInput`] if a
+    /// list of nuggets is empty. Partial results are not returned.
     pub async fn judge(
         &self,
         task: &JudgeTask,

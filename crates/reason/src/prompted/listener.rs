@@ -1,4 +1,4 @@
-//! The listener's seam: each step is an act.
+//! Implementation of the core's listener: each step is an act.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use clew_core::{Cost, Error, Listener, Named, TimeRange, Timestamp};
 
 use super::{ExtractFacts, InferTimeRange, Prompted};
 
-/// Each call is drawn from the account.
+/// Each call is charged to the account.
 #[async_trait]
 impl Listener for Prompted {
     async fn facts(&self, speaker: &str, message: &str, deadline: Instant) -> Result<Named, Error> {

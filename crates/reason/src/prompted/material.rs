@@ -1,15 +1,15 @@
-//! How texts stand in a prompt: numbered from 1, dated, and told from instructions.
+//! Layout of texts in a prompt: numbered from 1, dated, and separate from the instructions.
 
 use clew_core::{Error, MemoryPoint, Timestamp};
 
 /// A passage as a model is shown it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// The title of its document; may be empty.
+    /// Title of its document; may be empty.
     pub title: String,
-    /// When what it tells of happened.
+    /// Time of the events that it describes.
     pub time: Option<Timestamp>,
-    /// The passage.
+    /// Text of the passage.
     pub text: String,
 }
 
@@ -19,10 +19,10 @@ impl Passage {
     }
 }
 
-/// What a list without items reads.
+/// Text shown for an empty list.
 const NONE: &str = "(none)";
 
-/// Each text with its number; `[1]` is the first.
+/// Numbers each text; `[1]` is the first.
 pub(crate) fn numbered<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let lines: Vec<String> = texts
         .into_iter()
@@ -32,7 +32,7 @@ pub(crate) fn numbered<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     or_none(lines.join("\n\n"))
 }
 
-/// Each point with its number and what it is about.
+/// Numbers each point, with its entities and its text.
 pub(crate) fn points(points: &[MemoryPoint]) -> String {
     let line = |point: &MemoryPoint| match point.entities.as_slice() {
         [] => point.text.clone(),
@@ -42,7 +42,7 @@ pub(crate) fn points(points: &[MemoryPoint]) -> String {
     numbered(lines.iter().map(String::as_str))
 }
 
-/// Each passage with its number, title and day.
+/// Numbers each passage, with its title and day.
 pub(crate) fn passages(passages: &[Passage]) -> String {
     let shown = passages.iter().enumerate().map(|(index, passage)| {
         let heading = heading(passage);
@@ -52,8 +52,8 @@ pub(crate) fn passages(passages: &[Passage]) -> String {
     or_none(shown.collect::<Vec<_>>().join("\n\n"))
 }
 
-/// Each passage as an object of JSON with its number, its day and title if it has any, and its text, one on a
-/// line (LongMemEval, section 5.5).
+/// Writes each passage as a JSON object on one line, with its number, its day and title if it has
+/// them, and its text (LongMemEval, section 5.5).
 pub(crate) fn records<'a>(passages: impl Iterator<Item = &'a Passage>) -> String {
     let lines = passages.enumerate().map(|(index, passage)| {
         let day = passage.time.map(|time| format!(r#""day": {}, "#, json(&day(time))));
@@ -70,7 +70,7 @@ pub(crate) fn records<'a>(passages: impl Iterator<Item = &'a Passage>) -> String
     or_none(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// A text as a string of JSON.
+/// Writes a text as a JSON string.
 pub(crate) fn json(text: &str) -> String {
     let mut string = String::with_capacity(text.len() + 2);
     string.push('"');
@@ -88,20 +88,20 @@ pub(crate) fn json(text: &str) -> String {
     string
 }
 
-/// A passage by itself, under its title and day if it has any.
+/// Writes a single passage, under its title and day if it has them.
 pub(crate) fn passage(passage: &Passage) -> String {
     let heading = heading(passage);
     if heading.is_empty() { passage.text.clone() } else { format!("{heading}\n{}", passage.text) }
 }
 
-/// The title and day of a passage.
+/// Returns the title and day of a passage.
 fn heading(passage: &Passage) -> String {
     let day = passage.time.map(|time| format!("({})", day(time)));
     let parts = [Some(passage.title.clone()).filter(|title| !title.is_empty()), day];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// A text, or the word for there being none.
+/// Returns `text`, or the text for an empty list if it is blank.
 pub(crate) fn or_none(text: String) -> String {
     if text.trim().is_empty() { NONE.to_owned() } else { text }
 }
@@ -110,7 +110,8 @@ const WEEKDAYS: [&str; 7] =
     ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// The day of a time with its name, for models count days of the week badly: `Monday, 2024-05-20`.
+/// Writes the day of a time with its weekday, because models compute weekdays badly:
+/// `Monday, 2024-05-20`.
 pub(crate) fn day(time: Timestamp) -> String {
     let since_thursday = time.as_micros().div_euclid(DAY_MICROS).rem_euclid(7);
     let weekday = usize::try_from(since_thursday).map_or("", |index| WEEKDAYS[index]);
@@ -119,11 +120,12 @@ pub(crate) fn day(time: Timestamp) -> String {
     format!("{weekday}, {date}")
 }
 
-/// The first instant of the period that `text` names and the first after it: `2024-05-20`, `2024/05/20`,
-/// `2024-05` or `2024`, or a point in time of RFC 3339, which is taken for its day (UTC).
+/// Returns the first instant of the period that `text` names, and the first instant after it.
+/// `text` is `2024-05-20`, `2024/05/20`, `2024-05` or `2024`, or a time in RFC 3339, which stands
+/// for its day (UTC).
 ///
 /// # Errors
-/// If it is none of these.
+/// Returns an error if it is none of these.
 pub(crate) fn period(text: &str) -> Result<(Timestamp, Timestamp), Error> {
     let written = text.trim().replace('/', "-");
     let date = written.split(['T', ' ']).next().unwrap_or_default();

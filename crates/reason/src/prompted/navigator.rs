@@ -1,4 +1,4 @@
-//! The navigator's seam: each step is an act, and what it leaves to be placed is placed here.
+//! Implementation of the core's navigator: each step is an act, and quotes are located here.
 
 use std::time::Instant;
 
@@ -15,14 +15,14 @@ use super::{
 };
 use crate::extractive::check_spans;
 
-/// Most queries that a question is elaborated into.
+/// Maximum number of queries that a question is elaborated into.
 const MAX_QUERIES: usize = 3;
 
-/// Each call is drawn from the account. What there is nothing to ask about is answered without the model.
+/// Each call is charged to the account. If there is nothing to ask about, the model is not called.
 #[async_trait]
 impl Navigator for Prompted {
-    /// Performs [`ChooseChild`]. What was found by search is not shown to the model, which is to reason from
-    /// the summaries.
+    /// Performs [`ChooseChild`]. The search results are not shown to the model, which has to reason
+    /// from the summaries.
     async fn choose_child(&self, choice: &ChildChoice, deadline: Instant) -> Result<Triage, Error> {
         choice.check()?;
         let act = ChooseChild {
@@ -36,12 +36,12 @@ impl Navigator for Prompted {
         Ok(Triage { cost: ledger.cost(), ..triage })
     }
 
-    /// Performs [`ReadLeaf`]. An answer's citation is where the quoted words stand, or the whole leaf if they
-    /// do not stand in it; its confidence is 1 or 0.5 accordingly, by the rule of [`Prompted`]'s reader.
+    /// Performs [`ReadLeaf`]. An answer cites the quoted words, or the whole leaf if it does not
+    /// contain them. The confidence is 1 or 0.5 accordingly, by the rule of [`Prompted`]'s reader.
     ///
     /// # Errors
-    /// As [`Prompted::perform`]; [`clew_core::ErrorKind::Internal`] if the leaf's text is not as long as its
-    /// span.
+    /// Returns the errors of [`Prompted::perform`], and [`clew_core::ErrorKind::Internal`] if the
+    /// leaf's text is not as long as its span.
     async fn read_leaf(
         &self,
         question: &str,
@@ -144,7 +144,7 @@ impl Navigator for Prompted {
         Ok(Named { texts, cost: ledger.cost() })
     }
 
-    /// Performs [`MergeDescriptions`] where there are several.
+    /// Performs [`MergeDescriptions`] if there are several.
     async fn fuse(
         &self,
         question: &str,

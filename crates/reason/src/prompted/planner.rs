@@ -1,4 +1,4 @@
-//! The planner's seam: each step is an act.
+//! Implementation of the core's planner: each step is an act.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use super::{
 };
 
 impl Prompted {
-    /// Performs an act, and tells what it cost.
+    /// Performs an act, and returns its result with the cost.
     pub(super) async fn alone<A: Act>(
         &self,
         act: &A,
@@ -36,10 +36,11 @@ impl Prompted {
     }
 }
 
-/// Each call is drawn from the account. What there is nothing to ask about is answered without the model.
+/// Each call is charged to the account. If there is nothing to ask about, the model is not called.
 #[async_trait]
 impl Planner for Prompted {
-    /// What was found near it is left out: whoever drafts knows the corpus, not one search's view of it.
+    /// Performs [`ProposeClues`] without the passages near the question: clues are to come from an
+    /// overview of the corpus, not from one search's view of it.
     async fn clues(
         &self,
         question: &str,
@@ -86,7 +87,8 @@ impl Planner for Prompted {
         self.named(&act, deadline).await
     }
 
-    /// A memory without points resolves nothing: it is the question itself that is asked then.
+    /// Performs [`RaiseConcerns`]. A memory without points resolves nothing, so the question itself
+    /// is returned as the concern.
     async fn concerns(
         &self,
         question: &str,

@@ -1,7 +1,7 @@
-//! Prompt files and the one function that renders them.
+//! Prompt files and the function that renders them.
 //!
-//! A prompt is a file of `prompts/`: a header with its `version` and `source`, the system's part, the
-//! user's part.
+//! A prompt is a file in `prompts/`: a header with its `version` and `source`, the system message,
+//! and the user message.
 //!
 //! ```text
 //! version: 1
@@ -12,8 +12,8 @@
 //! What it is given: {{question}}
 //! ```
 //!
-//! Whoever changes a prompt raises its version: replies are cached under it, and what was derived with
-//! another one is due again. A test holds the files to `prompts/versions.txt`.
+//! A changed prompt needs a higher version: replies are cached under it, and data derived with
+//! another version is due again. A test checks the files against `prompts/versions.txt`.
 
 use std::fmt;
 
@@ -22,12 +22,12 @@ use clew_core::{ChatMessage, ChatRole, Error};
 const SYSTEM: &str = "=== system ===\n";
 const USER: &str = "=== user ===\n";
 
-/// A prompt's file.
+/// A prompt file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PromptFile {
-    /// Its name, without the ending.
+    /// Name of the file, without the extension.
     pub name: &'static str,
-    /// Its whole content.
+    /// Content of the file.
     pub content: &'static str,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Rendered {
     pub user: String,
 }
 
-/// What is wrong with a prompt or what is filled into it: always a mistake of a programmer.
+/// Error in a prompt or in the values filled into it, which is always a programming error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The file has no version or lacks a part.
@@ -66,7 +66,7 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Rendered {
-    /// The conversation that it begins.
+    /// Returns the prompt as the messages that begin a conversation.
     pub fn into_messages(self) -> Vec<ChatMessage> {
         vec![
             ChatMessage { role: ChatRole::System, text: self.system },
@@ -74,7 +74,7 @@ impl Rendered {
         ]
     }
 
-    /// Bytes of its texts.
+    /// Returns the length of its texts in bytes.
     pub fn bytes(&self) -> usize {
         self.system.len() + self.user.len()
     }
@@ -82,10 +82,11 @@ impl Rendered {
 
 /// Fills `values` into a prompt's placeholders.
 ///
-/// Values are inserted as they are, in one pass: what looks like a placeholder in a value stays text.
+/// Values are inserted unchanged, in one pass: a placeholder within a value stays text.
 ///
 /// # Errors
-/// A [`Fault`]; a test renders every prompt, so none is expected in production.
+/// Returns a [`Fault`] if the prompt or the values are wrong. A test renders every prompt, so
+/// production should see none.
 pub(crate) fn render(
     file: PromptFile,
     values: &[(&'static str, String)],

@@ -1,13 +1,13 @@
-//! Which of a model's questions about a passage are worth reading it again for.
+//! Selection of the model's questions about a passage that are worth reading it again for.
 
-/// ROUGE-L from which two questions ask for the same (QRMeM, section 2.1, footnote 3: more questions are
-/// more noise, and 0.6 was chosen empirically).
+/// Minimum ROUGE-L at which two questions ask for the same (QRMeM, section 2.1, footnote 3: more
+/// questions mean more noise, and 0.6 was chosen empirically).
 const SAME_QUESTION: f64 = 0.6;
 
-/// Those questions, in order, whose ROUGE-L with every question kept before them is below 0.6.
+/// Returns the questions, in order, whose ROUGE-L with every question kept before is below 0.6.
 ///
-/// The pool of questions is that of one passage, since passages are read independently of each other.
-/// Questions without a word are none.
+/// Questions are compared within one passage only, since passages are read independently. A
+/// question without words is dropped.
 pub(super) fn diverse(questions: Vec<String>) -> Vec<String> {
     let mut kept: Vec<(Vec<String>, String)> = Vec::new();
     for question in questions {
@@ -20,13 +20,13 @@ pub(super) fn diverse(questions: Vec<String>) -> Vec<String> {
     kept.into_iter().map(|(_, question)| question).collect()
 }
 
-/// The words of a text in small letters.
+/// Returns the words of a text in lower case.
 fn words(text: &str) -> Vec<String> {
     clew_text::words(text).filter_map(|span| span.of(text)).map(str::to_lowercase).collect()
 }
 
-/// ROUGE-L of two texts, 0 to 1 (Lin 2004, section 3.1): the harmonic mean of the shares that their longest
-/// common subsequence of words has in each; `2 |LCS| / (|a| + |b|)`.
+/// Returns the ROUGE-L of two texts, 0 to 1 (Lin 2004, section 3.1): the harmonic mean of the
+/// shares that their longest common subsequence of words has in each, `2 |LCS| / (|a| + |b|)`.
 fn rouge_l(a: &[String], b: &[String]) -> f64 {
     let words = a.len() + b.len();
     if words == 0 {
@@ -36,7 +36,7 @@ fn rouge_l(a: &[String], b: &[String]) -> f64 {
 }
 
 fn longest_common_subsequence(a: &[String], b: &[String]) -> usize {
-    // Of the words of `a` so far and the first `index` words of `b`.
+    // Entry `i` is for the words of `a` so far and the first `i` words of `b`.
     let mut longest = vec![0; b.len() + 1];
     for word in a {
         let mut diagonal = 0;
@@ -63,9 +63,9 @@ mod tests {
     #[test]
     fn rouge_l_is_worked_out_by_hand() {
         for (a, b, expected) in [
-            // the cat … the mat: 5 of 6 words each in order.
+            // "the cat … the mat": 5 of 6 words each, in order.
             ("The cat sat on the mat.", "the cat lay on the mat", 10.0 / 12.0),
-            // Order counts: it is "a b", or "c" alone.
+            // Order counts: the common part is "a b", or "c" alone.
             ("a b c", "c a b", 4.0 / 6.0),
             ("a b c d e", "a x b y c", 0.6),
             ("a", "b", 0.0),
@@ -86,9 +86,10 @@ mod tests {
             "Who gave him the thing?",
             // "the thread", two of five and six: 4 / 11.
             "Why was the thread so red?",
-            // Five of six each of the last, which was kept: 10 / 12.
+            // Five of six words of the previous question, which was kept: 10 / 12.
             "Why was the thread so long?",
-            // Four of seven and five of the second, which was not kept; two of those that were.
+            // Four of seven and five words of the second question, which was not kept; two of those
+            // kept.
             "And the red thread then?",
             "?!",
         ];
@@ -105,7 +106,7 @@ mod tests {
             prop_assert!((0.0..=1.0).contains(&similarity));
             prop_assert_eq!(similarity, rouge_l(&b, &a));
             prop_assert_eq!(similarity == 1.0, a == b && !a.is_empty());
-            // More of the same never makes the common part shorter.
+            // Appending words never makes the common part shorter.
             let mut longer = b.clone();
             longer.extend(a.clone());
             prop_assert_eq!(longest_common_subsequence(&a, &longer), a.len());

@@ -1,4 +1,4 @@
-//! The reasoner's seam: notes, an answer, and citations that stand in the documents.
+//! Implementation of the core's reasoner: notes, an answer, and citations located in the documents.
 
 use std::time::Instant;
 
@@ -8,27 +8,28 @@ use clew_core::{Assignment, Citation, Cost, Error, Evidence, Reading, Reasoner, 
 use super::{NotedAnswer, Passage, Prompted, ReadEvidence};
 use crate::extractive::{best_first, check_spans};
 
-/// Least confidence at which a question counts as answered.
+/// Minimum confidence at which a question counts as answered.
 const THRESHOLD: f32 = 0.5;
-/// What is said where no passage holds anything.
+/// Rationale if no passage contains text.
 pub(crate) const NOTHING_TO_READ: &str = "nothing was found to read";
 
 #[async_trait]
 impl Reasoner for Prompted {
-    /// Performs [`ReadEvidence`] on the evidence, as much as fits the model's window, the best of it: best
-    /// first, or in the order of time if it is known when the question is asked.
+    /// Performs [`ReadEvidence`] on the best of the evidence, as much as fits the model's window.
+    /// It is shown best first, or in order of time if the time of the question is known.
     ///
-    /// Each citation is the range of a document where the quoted words stand; if they do not stand in the
-    /// cited passage, it is the whole passage. Passages that the model was not shown cannot be cited.
+    /// Each citation is the span of a document that contains the quoted words, or the whole cited
+    /// passage if it does not contain them. Passages that the model was not shown cannot be cited.
     ///
-    /// The confidence is no probability, for a model's word is not one: 0 if the model says that the
-    /// evidence does not suffice, else from 0.5 to 1, by the share of its citations whose quotes stand in
-    /// the passages that they cite. The threshold is 0.5, so the model's word decides, and who wants only
-    /// answers whose quotes are true asks for 1.
+    /// The confidence is not a probability, because a model's statement is not one. It is 0 if the
+    /// model says that the evidence does not suffice; otherwise it is 0.5 to 1, by the share of
+    /// citations whose quotes occur in the passages that they cite. The threshold is 0.5, so the
+    /// model's statement decides. A caller that accepts only verified quotes requires a confidence
+    /// of 1.
     ///
     /// # Errors
-    /// Those of [`Prompted::perform`]; [`clew_core::ErrorKind::Internal`] if a passage's text is not as
-    /// long as its span.
+    /// Returns the errors of [`Prompted::perform`], and [`clew_core::ErrorKind::Internal`] if a
+    /// passage's text is not as long as its span.
     async fn read(&self, assignment: &Assignment<'_>, deadline: Instant) -> Result<Reading, Error> {
         check_spans(assignment.evidence)?;
         let ranked = ranked(assignment.evidence);
@@ -50,16 +51,16 @@ impl Reasoner for Prompted {
     }
 }
 
-/// The passages that hold something, best first; equals by document and place.
+/// Returns the passages that are not blank, best first, and equals by document and place.
 pub(crate) fn ranked(evidence: &[Evidence]) -> Vec<&Evidence> {
     let mut ranked = best_first(evidence);
     ranked.retain(|passage| !passage.text.trim().is_empty());
     ranked
 }
 
-/// The indices of `ranked` in the order of time, and in that of their documents' texts within a time, for a
-/// question that is asked at one (LongMemEval, section 5.5); what has no time comes last. None where time
-/// tells nothing.
+/// Returns the indices of `ranked` in order of time, and at equal times in document order, for a
+/// question whose time is known (LongMemEval, section 5.5). Passages without a time come last.
+/// Returns nothing if time does not matter.
 fn in_time(assignment: &Assignment<'_>, ranked: &[&Evidence]) -> Vec<usize> {
     let has_times = ranked.iter().any(|passage| passage.event_time.is_some());
     if assignment.task != Task::Answer || assignment.asked_at.is_none() || !has_times {
@@ -109,12 +110,13 @@ fn answered(noted: NotedAnswer, evidence: &[&Evidence], cost: Cost) -> Reading {
     Reading { text, citations, ..reading(confidence, rationale, cost) }
 }
 
-/// The confidence of an answer, so many of whose quotes are true.
+/// Returns the confidence of an answer, given the number of its quotes that were found.
 pub(crate) fn confidence(true_quotes: usize, quotes: usize) -> f32 {
     THRESHOLD + (1.0 - THRESHOLD) * true_quotes as f32 / quotes.max(1) as f32
 }
 
-/// Where a quote stands in the passage's document, and whether it does: else it is the whole passage.
+/// Returns a citation of the quote in the passage's document, and whether the passage contains it.
+/// Otherwise the citation is the whole passage.
 pub(crate) fn citation(quote: &str, passage: &Evidence) -> (Citation, bool) {
     let found = find_quote(&passage.text, quote);
     let span = found.unwrap_or_else(|| Span::new(0, passage.text.len()));
@@ -128,8 +130,8 @@ pub(crate) fn citation(quote: &str, passage: &Evidence) -> (Citation, bool) {
     (citation, found.is_some())
 }
 
-/// Where the words of `quote` stand in `text`, white space and the shapes of quotation marks and dashes
-/// aside. Cost is linear as a rule.
+/// Returns the place of the words of `quote` in `text`, ignoring white space and the shapes of
+/// quotation marks and dashes. Cost is usually linear.
 pub(crate) fn find_quote(text: &str, quote: &str) -> Option<Span> {
     let (wanted, _) = folded(quote);
     if wanted.is_empty() {
@@ -142,8 +144,8 @@ pub(crate) fn find_quote(text: &str, quote: &str) -> Option<Span> {
     Some(Span::new(first.start, last.end))
 }
 
-/// A text without white space and with one shape for each mark, and for each of its bytes the character it
-/// comes from.
+/// Returns a text without white space and with one shape for each kind of mark, and for each of its
+/// bytes the character that it comes from.
 fn folded(text: &str) -> (String, Vec<Span>) {
     let mut folded = String::with_capacity(text.len());
     let mut places = Vec::with_capacity(text.len());

@@ -1,10 +1,11 @@
-//! What reading texts will take, told before a model is asked.
+//! Rehearsals: estimates of the cost of building a graph, made without calling the model.
 //!
-//! A rehearsal performs the very acts that reading performs: they are cut to the model's window, written, counted,
-//! parsed and held to the budget. Only the reply does not come from the model. It is what rules read out of the same
-//! text, in the form that is asked for. How many tokens a prompt has, a model's server tells better than a count from
-//! afar, and how much the model says, its earlier replies tell better than rules: what was told of earlier calls
-//! corrects what is counted.
+//! A rehearsal performs the same acts as the real work: they are cut to the model's window,
+//! rendered, counted, parsed and limited by the budget. Only the replies do not come from the
+//! model: rules derive them from the same text, in the requested format. The model's server knows
+//! the number of tokens of a prompt better than a local count, and its earlier replies show better
+//! than rules how much the model writes. The usage reported by earlier calls therefore corrects the
+//! counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,14 +23,15 @@ use super::builder::placed;
 use super::material::json;
 use super::{NamedEntity, Prompted};
 
-/// Tokens of prompts that have to be told before what is counted is corrected by them: fewer say little about the next.
+/// Minimum number of prompt tokens reported before they correct the count. Fewer say little about
+/// the next prompt.
 const ENOUGH_TOKENS: u64 = 2_000;
-/// Replies in one form that have to be heard before their mean length is expected of the next.
+/// Minimum number of replies in one form before their mean length is expected of the next.
 const ENOUGH_REPLIES: u64 = 16;
-/// Words of a question that a model is supposed to ask.
+/// Number of words in a question that the model is assumed to ask.
 const QUESTION_WORDS: usize = 12;
 
-/// What is asked of a model for a graph, by the form of its reply.
+/// Form of a reply in the building of a graph.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Text,
@@ -39,7 +41,8 @@ enum Form {
 }
 
 impl Form {
-    /// The form of a reply of that format; `None` for what no graph is made of.
+    /// Returns the form of a reply of this format. Returns `None` for formats that graphs are not
+    /// built from.
     fn of(format: &ReplyFormat) -> Option<Self> {
         let schema = match format {
             ReplyFormat::Text => return Some(Self::Text),
@@ -55,12 +58,12 @@ impl Form {
     }
 }
 
-/// What a model's server told of earlier calls.
+/// Usage reported by the model's server for earlier calls.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// Tokens of prompts as they were counted here, and as they were told.
+    /// Tokens of prompts, as counted here and as reported.
     prompts: Pair,
-    /// Replies and their tokens, by [`Form`].
+    /// Replies and their reported tokens, by [`Form`].
     replies: [Pair; 4],
 }
 
@@ -71,9 +74,9 @@ struct Pair {
 }
 
 impl Told {
-    /// Notes a call whose prompt was counted as `prompt` tokens and whose reply was to have this format.
+    /// Records a call whose prompt was counted as `prompt` tokens and whose reply has this format.
     pub(super) fn note(&self, prompt: u64, format: &ReplyFormat, usage: &Usage) {
-        // Of a call that was repeated all are told together.
+        // The usage of a repeated call is reported in total, so it tells nothing about one call.
         if usage.calls <= 1 {
             self.prompts.note(prompt, usage.prompt_tokens);
             if let Some(form) = Form::of(format) {
@@ -95,14 +98,14 @@ impl Told {
 
 impl Pair {
     fn note(&self, counted: u64, told: u64) {
-        // A server that tells nothing corrects nothing.
+        // A server that reports no usage corrects nothing.
         if told > 0 {
             self.counted.fetch_add(counted, Ordering::Relaxed);
             self.told.fetch_add(told, Ordering::Relaxed);
         }
     }
 
-    /// What was told for each that was counted, once there are enough.
+    /// Returns the reported value per counted unit, once there are enough.
     fn told_for_one(&self, enough: u64) -> Option<f64> {
         let counted = self.counted.load(Ordering::Relaxed);
         let told = self.told.load(Ordering::Relaxed);
@@ -111,13 +114,13 @@ impl Pair {
 }
 
 impl Prompted {
-    /// The graph builders of all accounts: each asks the model. Their rehearsals suppose that the model finds and says
-    /// what `rules` do.
+    /// Returns graph builders for all accounts, each of which calls the model. Their rehearsals
+    /// assume that the model finds and writes what `rules` do.
     pub fn into_graph_builders(self, rules: Arc<dyn GraphBuilder>) -> Arc<dyn GraphBuilders> {
         Arc::new(Readers { prompted: self, rules })
     }
 
-    /// The same with a stand-in for the model that says `said`, on nobody's account.
+    /// Returns a copy whose stand-in model replies with `said`, without an account.
     fn rehearsing(&self, said: Said) -> Self {
         let (model, told) = (Arc::clone(&self.generator), Arc::clone(&self.told));
         let generator = Arc::new(StandIn { model, told, said });
@@ -141,13 +144,14 @@ impl GraphBuilders for Readers {
     }
 }
 
-/// Answers what the rules do, and tells as its costs what it would take to have the model answer so.
+/// A graph builder that returns the results of rules, with the estimated cost of obtaining the same
+/// results from the model.
 struct Rehearsal {
     prompted: Prompted,
     rules: Arc<dyn GraphBuilder>,
 }
 
-/// One task after the other: between two, while the rules read on threads of their own, others have their turn.
+/// Tasks run one after the other. While the rules read on their own threads, other work can run.
 #[async_trait]
 impl GraphBuilder for Rehearsal {
     async fn summarise(
@@ -186,7 +190,7 @@ impl GraphBuilder for Rehearsal {
     }
 }
 
-/// What the model is supposed to say, by what is asked of it.
+/// Replies that the model is assumed to give, by form.
 #[derive(Debug, Default)]
 struct Said {
     text: String,
@@ -197,14 +201,15 @@ struct Said {
 
 impl Said {
     fn of_summary(summary: &str) -> Self {
-        // Rules leave nothing out but white space, of which no model is asked; and no text is no reply.
+        // The rules leave out only white space, for which the model is not called; an empty reply
+        // is invalid.
         let text = if summary.trim().is_empty() { "none" } else { summary };
         Self { text: text.to_owned(), ..Self::default() }
     }
 
-    /// What is told of a passage, and so many questions about it.
+    /// Builds the replies for a passage, with `questions` questions about it.
     fn of_extraction(task: &ExtractionTask, found: &Extraction, questions: usize) -> Self {
-        // As the acts keep them: of those that the passage names, each once.
+        // The acts keep only entities that the passage names, each once.
         let named = found.entities.iter().filter(|entity| !entity.name.trim().is_empty());
         let named: Vec<NamedEntity> = named.take(MAX_ITEMS).map(named_entity).collect();
         let placed = placed(named, task);
@@ -218,7 +223,7 @@ impl Said {
         }
     }
 
-    /// The reply that has this format.
+    /// Returns the reply that has this format.
     fn reply_to(&self, format: &ReplyFormat) -> &str {
         match Form::of(format) {
             Some(Form::Text) => &self.text,
@@ -245,7 +250,7 @@ fn entity_in_json(entity: &Entity) -> String {
     format!(r#"{{"name": {}, "kind": "{kind}"}}"#, json(&entity.name))
 }
 
-/// Relations between entities that are kept, which the model calls by numbers from 1.
+/// Writes the relations between entities that are kept, which the model numbers from 1.
 fn relations_in_json(
     task: &ExtractionTask,
     found: &Extraction,
@@ -266,8 +271,8 @@ fn relations_in_json(
     })
 }
 
-/// Questions that are about as long as a model's and not much like each other: what sentences of the passage begin
-/// with.
+/// Writes questions about as long as a model's and not very similar to each other: the beginnings
+/// of sentences of the passage.
 fn questions_in_json(task: &ExtractionTask, most: usize) -> String {
     let sentences = clew_text::sentences(&task.text);
     let step = sentences.len().div_ceil(most.max(1)).max(1);
@@ -279,7 +284,8 @@ fn questions_in_json(task: &ExtractionTask, most: usize) -> String {
     questions.join(", ")
 }
 
-/// Stands in for a model: it has its window and its tokens, and says what it is told to.
+/// A stand-in for a model: it has the model's window and tokenizer, and gives predetermined
+/// replies.
 struct StandIn {
     model: Arc<dyn Generator>,
     told: Arc<Told>,

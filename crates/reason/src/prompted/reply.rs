@@ -1,34 +1,37 @@
-//! Reading replies: what models write instead of what they were asked for, repaired where its meaning is
-//! plain and refused where it is not.
+//! Parsing of replies: deviations from the requested format are repaired if their meaning is clear,
+//! and refused otherwise.
 //!
-//! A reply is read as JSON where an object or list begins in it, else in lines. Every row below is a test.
+//! A reply is parsed as JSON if it contains an object or a list, otherwise as lines. A test covers
+//! every row below.
 //!
-//! | shape | what becomes of it |
+//! | shape | result |
 //! |---|---|
-//! | thoughts up to `</think>` before the reply | passed over |
-//! | a code fence, prose before or after | passed over |
-//! | trailing commas; `//`, `#` and `/* */` comments | passed over |
-//! | keys without quotes, in single or curly quotes, in other case, with blanks or hyphens for `_` | taken |
-//! | line breaks within strings; Python's `True`, `False`, `None` | taken |
-//! | `"2"`, `[2]`, `Passage 2` for a number; `Yes.` for a flag | taken |
+//! | thoughts up to `</think>` before the reply | ignored |
+//! | a code fence, prose before or after | ignored |
+//! | trailing commas; `//`, `#` and `/* */` comments | ignored |
+//! | keys without quotes, in single or curly quotes, in other case | accepted |
+//! | keys with blanks or hyphens instead of `_` | accepted |
+//! | line breaks within strings; Python's `True`, `False`, `None` | accepted |
+//! | `"2"`, `[2]`, `Passage 2` for a number; `Yes.` for a flag | accepted |
 //! | a text where a list of texts is expected | a list of one |
 //! | a bare list where an object with one list is expected | taken for that list |
 //! | the same object twice | taken once |
-//! | `Label: value` lines, labels in bold or as headings, prose before the first | read as an object |
+//! | `Label: value` lines, labels in bold or as headings, prose before | read as an object |
 //! | numbered or bulleted lines, a line that ends with a colon before them | read as a list |
 //! | lines of as many `\|`-separated parts as there are fields | read as a list of objects |
 //! | `None`, `N/A` or `[]` alone | an empty list |
 //! | nothing, or white space | refused: nothing |
 //! | prose without a label, bullet or object | refused: prose |
-//! | JSON that ends in the middle, thoughts without an end, lines of a reply that was cut off | refused: cut off |
-//! | `{'name': 'it's'}`, unknown escapes, missing commas, more than 32 levels | refused: broken JSON |
+//! | JSON without its end, thoughts without an end, lines that were cut off | refused: cut off |
+//! | `{'name': 'it's'}`, unknown escapes, missing commas | refused: broken JSON |
+//! | more than 32 levels | refused: broken JSON |
 //! | a key or label twice with different values | refused |
 //! | two different objects that both fit | refused: several |
 //! | a number that counts nothing that was shown | refused: out of range |
 //! | `2 or 3` for a number, `probably` for a flag | refused: wrong |
 //!
-//! Nothing here panics, whatever the reply; cost is linear in it, but for at most 64 places at which JSON
-//! is looked for.
+//! Nothing here panics, whatever the reply. The cost is linear in the reply, times at most 64
+//! places at which JSON is looked for.
 
 mod json;
 mod lines;
@@ -38,17 +41,17 @@ use self::json::Loose;
 pub(crate) use self::record::{Record, is_nothing, is_partly, yes_or_no};
 use super::unreadable::{Found, Unreadable};
 
-/// What a model replied.
+/// Reply of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// Its words.
+    /// Text of the reply.
     pub text: &'a str,
-    /// Whether the model was done, rather than at the end of its tokens.
+    /// Whether the model finished, rather than running out of tokens.
     pub is_whole: bool,
 }
 
 impl<'a> Reply<'a> {
-    /// The reply as one object with some of `keys`.
+    /// Parses the reply as one object with some of `keys`.
     pub(crate) fn record(
         self,
         expected: &'static str,
@@ -79,7 +82,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The reply as a list of objects with `keys`, by itself or as the field `list` of an object.
+    /// Parses the reply as a list of objects with `keys`, alone or as the field `list` of an
+    /// object.
     pub(crate) fn records(
         self,
         expected: &'static str,
@@ -95,7 +99,7 @@ impl<'a> Reply<'a> {
         Ok(rows.into_iter().map(|fields| Record { expected, fields }).collect())
     }
 
-    /// The reply as a list of texts, by itself or as the field `list` of an object.
+    /// Parses the reply as a list of texts, alone or as the field `list` of an object.
     pub(crate) fn texts(
         self,
         expected: &'static str,
@@ -109,7 +113,8 @@ impl<'a> Reply<'a> {
         texts.map_err(|found| Unreadable { expected, found })
     }
 
-    /// The list `list` in JSON, as the only field of a record; `None` if there is no JSON.
+    /// Finds the list `list` in JSON and returns it as the only field of a record. Returns `None`
+    /// if there is none.
     fn list(
         self,
         expected: &'static str,
@@ -136,8 +141,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The reply as a text by itself, without a fence and without `label` before it, or as the field `label`
-    /// of an object. A text that was cut off loses its last sentence, which is not whole.
+    /// Parses the reply as a text, without a fence and without `label` before it, or as the field
+    /// `label` of an object. A text that was cut off loses its incomplete last sentence.
     pub(crate) fn prose(
         self,
         expected: &'static str,
@@ -156,17 +161,18 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// What was said, to be read in lines: whole, for what is missing of the last line cannot be told.
+    /// Returns the text for parsing in lines. It must be complete, because the missing part of the
+    /// last line is unknown.
     fn lines(self) -> Result<&'a str, Found> {
         if self.is_whole { self.said() } else { Err(Found::CutOff) }
     }
 
-    /// Whether the reply is a word for there being nothing.
+    /// Returns whether the reply is only a word for nothing.
     pub(crate) fn says_none(self) -> bool {
         self.is_whole && self.said().is_ok_and(is_nothing)
     }
 
-    /// What was said after thinking.
+    /// Returns the text after the thoughts.
     fn said(self) -> Result<&'a str, Found> {
         let said = match self.text.rsplit_once("</think>") {
             Some((_, said)) => said.trim(),
@@ -177,7 +183,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// The sentences of a text but for the last.
+/// Returns a text without its last sentence.
 fn whole_sentences(text: &str) -> &str {
     let sentences = clew_text::sentences(text);
     sentences.last().map_or("", |last| text[..last.start].trim_end())

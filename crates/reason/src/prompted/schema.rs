@@ -1,16 +1,16 @@
-//! JSON schemas of replies. Fields stay in the order in which they are written, so that a model reasons
-//! before it decides.
+//! JSON schemas of replies. Fields stay in the order in which they are written, so that a model
+//! reasons before it decides.
 
 use clew_core::ReplyFormat;
 
-/// A text.
+/// Schema of a text.
 pub(crate) const TEXT: &str = r#"{"type":"string"}"#;
-/// A whole number.
+/// Schema of a whole number.
 pub(crate) const NUMBER: &str = r#"{"type":"integer"}"#;
-/// Yes or no.
+/// Schema of a flag.
 pub(crate) const FLAG: &str = r#"{"type":"boolean"}"#;
 
-/// An object with these fields, all of them needed.
+/// Returns the schema of an object with these fields, all of them required.
 pub(crate) fn object(fields: &[(&str, &str)]) -> String {
     let properties: Vec<String> =
         fields.iter().map(|(name, schema)| format!(r#""{name}":{schema}"#)).collect();
@@ -22,12 +22,12 @@ pub(crate) fn object(fields: &[(&str, &str)]) -> String {
     )
 }
 
-/// A list of at most `most` items.
+/// Returns the schema of a list of at most `most` items.
 pub(crate) fn list(items: &str, most: usize) -> String {
     format!(r#"{{"type":"array","items":{items},"maxItems":{most}}}"#)
 }
 
-/// The reply as JSON of this schema.
+/// Returns the format of a reply with this schema.
 pub(crate) fn reply(schema: String) -> ReplyFormat {
     ReplyFormat::JsonSchema(schema)
 }

@@ -1,4 +1,4 @@
-//! Laws of all acts, and the runner against a scripted model.
+//! Properties of all acts, and tests against a scripted model.
 
 mod judge;
 mod navigator;

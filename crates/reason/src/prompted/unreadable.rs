@@ -1,34 +1,34 @@
-//! What is wrong with a reply that cannot be read.
+//! Errors of replies that cannot be parsed.
 
 use std::fmt;
 
-/// A reply whose meaning cannot be told. It holds nothing of the reply's text.
+/// Error of a reply whose meaning is not clear. It contains nothing of the reply's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// What the reply should have been.
+    /// Description of what the reply should have been.
     pub expected: &'static str,
-    /// The shape that it had.
+    /// Shape that the reply had.
     pub found: Found,
 }
 
-/// The shape of an unreadable reply.
+/// Shape of a reply that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// No text at all.
     Nothing,
     /// Text without anything that was asked for.
     Prose,
-    /// The beginning of something.
+    /// The beginning of a reply.
     CutOff,
-    /// What looks like JSON and is not.
+    /// Something that looks like JSON but is not.
     BrokenJson,
     /// Different replies, any of which could be meant.
     Several,
-    /// Something without the field of that name.
+    /// A reply without the named field.
     Missing(&'static str),
-    /// A field of that name that is not of its type.
+    /// A reply whose named field does not have the expected type.
     Wrong(&'static str),
-    /// A field of that name that refers to what was not shown.
+    /// A reply whose named field refers to something that was not shown.
     OutOfRange(&'static str),
 }
 

@@ -1,8 +1,8 @@
-//! Numbers and amounts of money as English writes them.
+//! Numbers and amounts of money in English.
 
 use clew_text::spelt_number;
 
-/// The number that a word is, in digits or spelt up to twenty or in tens.
+/// Returns the number that a word is: in digits, or spelt up to twenty or in tens.
 pub(super) fn number(word: &str) -> Option<f64> {
     let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_ascii_lowercase();
     if let Some(number) = spelt_number(&word) {
@@ -12,10 +12,10 @@ pub(super) fn number(word: &str) -> Option<f64> {
     word.replace(',', "").parse().ok().filter(|_| is_number)
 }
 
-/// Words after a figure that make it an amount.
+/// Words after a figure that make it an amount in dollars.
 const DOLLARS: [&str; 4] = ["dollars", "dollar", "bucks", "usd"];
 
-/// The amounts in dollars that a text names, in order: "$40", "$5k", "1,200 dollars".
+/// Returns the amounts in dollars that a text names, in order: "$40", "$5k", "1,200 dollars".
 pub(super) fn amounts(text: &str) -> Vec<f64> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut found = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn amounts(text: &str) -> Vec<f64> {
     found
 }
 
-/// The figure that a text begins with, in thousands before a "k".
+/// Returns the figure that a text begins with; a following "k" means thousands.
 fn figure(text: &str) -> Option<f64> {
     let length = text.bytes().take_while(|b| b.is_ascii_digit() || b",.".contains(b)).count();
     let digits = text[..length].trim_end_matches(['.', ',']).replace(',', "");

@@ -1,46 +1,46 @@
-//! What a question wants reckoned, and of which events.
+//! Recognises questions that need computing with dates, and the events they name.
 
 use crate::extractive::phrase::{after_start, bare, holds_any, items, split, split_any};
 
-/// Most events that are put in order.
+/// Maximum number of events that are put in order.
 const MAX_EVENTS: usize = 6;
 
-/// What is to be reckoned.
+/// Quantity that a question wants computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::extractive) enum Reckoning {
-    /// How long it was from one event to the other.
+    /// Time between two events.
     Between { from: Event, until: Event, unit: Unit },
-    /// How long ago an event was.
+    /// Time since an event.
     Since { event: Event, unit: Unit },
-    /// Which event was first, or last, or the order of all.
+    /// First or last of several events, or their order.
     Order { events: Vec<Event>, rank: Rank },
-    /// On which day an event was.
+    /// Day of an event.
     When { event: Event },
 }
 
 /// An event as a question names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::extractive) struct Event {
-    /// What the asker calls it.
+    /// Name of the event, as the asker writes it.
     pub(in crate::extractive) text: String,
-    /// What the question says of it elsewhere: "plant" in "Which did I plant first, A or B?"
+    /// Words of the question that also describe it: "plant" in "Which did I plant first, A or B?"
     pub(in crate::extractive) context: String,
-    /// Whether its beginning is meant: "had I been taking lessons".
+    /// Whether the beginning of the event is meant: "had I been taking lessons".
     pub(in crate::extractive) begins: bool,
 }
 
-/// In what a length of time is told.
+/// Unit of a length of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::extractive) enum Unit {
     Days,
     Weeks,
     Months,
     Years,
-    /// In whatever suits it.
+    /// Whichever unit suits the length.
     Any,
 }
 
-/// Which of several events is wanted.
+/// Selection among several events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::extractive) enum Rank {
     First,
@@ -61,7 +61,8 @@ const LENGTHS: [(&str, Unit); 9] = [
 ];
 /// Verbs between the words of a question and its event.
 const AUXILIARIES: [&str; 7] = ["did", "was", "were", "had", "have", "has", "is"];
-/// All that may stand between a unit and "since": else it is asked how long something was done.
+/// Everything that may stand between a unit and "since". Any other words ask how long something was
+/// done.
 const PASSING: [&str; 14] = [
     "",
     "had passed",
@@ -78,7 +79,7 @@ const PASSING: [&str; 14] = [
     "is it",
     "was it",
 ];
-/// What merely introduces an event.
+/// Expressions that only introduce an event.
 const LEADS: [&str; 11] = [
     "the day",
     "the day that",
@@ -94,12 +95,12 @@ const LEADS: [&str; 11] = [
 ];
 
 impl Reckoning {
-    /// What `question` wants reckoned, if it is one of those.
+    /// Returns what `question` wants computed, if it has one of these forms.
     pub(in crate::extractive) fn of(question: &str) -> Option<Self> {
         order(question).or_else(|| length(question)).or_else(|| when(question))
     }
 
-    /// Its events, in the order in which their days are told to [`Reckoning::told`].
+    /// Returns the events, in the order in which [`Reckoning::told`] expects their days.
     pub(in crate::extractive) fn events(&self) -> Vec<&Event> {
         match self {
             Self::Between { from, until, .. } => vec![from, until],
@@ -136,7 +137,7 @@ fn length(question: &str) -> Option<Reckoning> {
     }
     if let Some(event) = after_start(start, &["ago"]).and_then(without_verb) {
         return match split_any(event, &["when i", "when we", "when my"]) {
-            // What follows "when" keeps its subject.
+            // The text after "when" keeps its subject.
             Some((event, _)) => between(event, split(start, "when")?.1),
             None => since(event),
         };
@@ -172,8 +173,8 @@ fn length(question: &str) -> Option<Reckoning> {
     Some(Reckoning::Between { from, until: Event::of(until)?, unit })
 }
 
-/// The two events of "A and B": of several places for the cut, one before a word that begins an event; of several
-/// such, the most even one.
+/// Splits "A and B" into two events. If there are several "and", prefers one before a word that
+/// begins an event, and of these the one that splits most evenly.
 fn two_events(text: &str) -> Option<(&str, &str)> {
     const BEGINNINGS: [&str; 10] =
         ["the day", "when", "the", "my", "i", "a", "an", "our", "his", "her"];
@@ -220,7 +221,7 @@ fn order(question: &str) -> Option<Reckoning> {
     let (before, after, rank) = among.or_else(|| {
         ranks.iter().find_map(|&(word, rank)| {
             let (before, after) = split(question, word)?;
-            // What is chosen from follows the word: ", A or B".
+            // The alternatives follow the word: ", A or B".
             Some((before, after.strip_prefix([',', ':', '-'])?, rank))
         })
     })?;
@@ -244,7 +245,7 @@ fn when(question: &str) -> Option<Reckoning> {
     const DATES: [&str; 4] =
         ["the date on which", "the date when", "the date that", "the day on which"];
     let is_last = |(before, after): (&'_ str, &'_ str)| {
-        // Not in "how old was I when did".
+        // Excludes "how old was I when did".
         (before.is_empty() || before.ends_with(['.', ',', '!', '?', ':'])).then(|| after.to_owned())
     };
     let event = split_any(question, &WORDS).and_then(is_last).or_else(|| {

@@ -1,4 +1,4 @@
-//! The day of an event: from the times in the sentence that tells of it, or from when that was said.
+//! Dates an event: from the times in the sentence that describes it, or from when that was said.
 
 use std::collections::BTreeSet;
 
@@ -10,33 +10,35 @@ use super::Event;
 use crate::extractive::verb::in_past;
 
 pub(super) const DAY_MICROS: i64 = 86_400_000_000;
-/// Days by which what is told may lie ahead: "I am there tomorrow" dates it, "next summer" is a plan.
+/// Maximum number of days that an event may lie ahead: "I am there tomorrow" dates it, "next
+/// summer" is a plan.
 const MAX_AHEAD: i64 = 7;
-/// Days from which a time until now tells since when: "I have kept bees for the past six months".
+/// Minimum length, in days, of a time until now that dates a beginning: "I have kept bees for the
+/// past six months".
 const MIN_LASTING: i64 = 14;
 
-/// The days on one of which something was, as days since 1970 (UTC).
+/// A range of days, as days since 1970 (UTC); the event was on one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::extractive) struct Dated {
     pub(super) from: i64,
     pub(super) until: i64,
-    /// Whether the sentence names them; else they are the day on which it was said.
+    /// Whether the sentence names the days. Otherwise they are the day on which it was said.
     pub(super) is_told: bool,
 }
 
 impl Dated {
-    /// The day of `time`.
+    /// Returns the day of `time`.
     pub(in crate::extractive) fn at(time: Timestamp) -> Self {
         let day = time.as_micros().div_euclid(DAY_MICROS);
         Self { from: day, until: day, is_told: false }
     }
 
-    /// The number of the first day.
+    /// Returns the number of the first day.
     pub(in crate::extractive) fn first_day(&self) -> i64 {
         self.from
     }
 
-    /// Whether it may have been in that range.
+    /// Returns whether the event may have been within `range`.
     pub(in crate::extractive) fn overlaps(&self, range: TimeRange) -> bool {
         let day = |time: Timestamp| Self::at(time).from;
         let last =
@@ -49,7 +51,7 @@ impl Dated {
         (self.from as f64 + self.until as f64) / 2.0
     }
 
-    /// Whether what tells of it names the days.
+    /// Returns whether the sentence names the days.
     pub(in crate::extractive) fn is_named(&self) -> bool {
         self.is_told
     }
@@ -59,9 +61,9 @@ impl Dated {
     }
 }
 
-/// When the event was of which `sentence` tells, that was said at `told_at`: of the times that it names the one
-/// nearest to the event's words, else the day on which it was said. Plans do not date; nor does what comes after
-/// the question.
+/// Returns the days of the event that `sentence`, said at `told_at`, describes: the time in it
+/// nearest to the event's words, or otherwise the day on which it was said. Times that are plans,
+/// or after the question, are ignored.
 pub(in crate::extractive) fn dated(
     sentence: &str,
     event: &Event,
@@ -84,7 +86,7 @@ pub(in crate::extractive) fn dated(
     named.into_iter().min_by_key(|(distance, _)| *distance).map(|(_, days)| days).or(told)
 }
 
-/// The days that a mention means.
+/// Returns the days that a mention means.
 fn days(mention: &Mention, event: &Event) -> Option<Dated> {
     let from = mention.range.from.map(|time| Dated::at(time).from);
     let until = mention.range.until.map(|time| {
@@ -100,7 +102,7 @@ fn days(mention: &Mention, event: &Event) -> Option<Dated> {
     Some(Dated { from, until: until.max(from), is_told: true })
 }
 
-/// Where the sentence holds words of the event.
+/// Returns the places of the event's words in the sentence.
 fn places(sentence: &str, event: &Event) -> Vec<Span> {
     let wanted: BTreeSet<Term> =
         terms(&in_past(&event.text)).chain(terms(&in_past(&event.context))).collect();
@@ -110,7 +112,7 @@ fn places(sentence: &str, event: &Event) -> Vec<Span> {
     words(sentence).filter(is_wanted).collect()
 }
 
-/// Bytes between a mention and the nearest of `places`.
+/// Returns the number of bytes between a mention and the nearest of `places`.
 fn distance(mention: Span, places: &[Span]) -> usize {
     let gap = |place: &Span| {
         mention.start.saturating_sub(place.end).max(place.start.saturating_sub(mention.end))

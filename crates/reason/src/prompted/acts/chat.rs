@@ -1,4 +1,4 @@
-//! Memory of conversations (LongMemEval, section 5, appendix D).
+//! Acts for the memory of conversations (LongMemEval, section 5, appendix D).
 
 use clew_core::{ReplyFormat, TimeRange, Timestamp};
 
@@ -7,15 +7,15 @@ use super::super::schema::{self, TEXT, list, object};
 use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
 
-/// Lists what users say of themselves.
+/// An act that lists what users state of themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtractFacts {
-    /// Their messages, without the assistant's replies, oldest first.
+    /// Messages of the user, without the assistant's replies, oldest first.
     pub messages: Vec<String>,
 }
 
 impl Act for ExtractFacts {
-    /// Sentences, each of which can be understood alone.
+    /// Sentences that can each be understood alone.
     type Output = Vec<String>;
 
     fn prompt(&self) -> PromptFile {
@@ -43,21 +43,21 @@ impl Act for ExtractFacts {
     }
 }
 
-/// Lists the events of which users tell when they happened.
+/// An act that lists the events that users mention, with the times when they happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtractEvents {
-    /// Their messages, without the assistant's replies, oldest first.
+    /// Messages of the user, without the assistant's replies, oldest first.
     pub messages: Vec<String>,
-    /// When they were written.
+    /// Time when the messages were written.
     pub written_at: Timestamp,
 }
 
-/// Something that happened, or will.
+/// An event in the past or the future.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatedEvent {
-    /// When: a day, month or year (UTC). Neither side is open.
+    /// Time of the event: a day, month or year (UTC). Both ends are set.
     pub time: TimeRange,
-    /// What.
+    /// Description of the event.
     pub event: String,
 }
 
@@ -88,7 +88,7 @@ impl Act for ExtractEvents {
         LIST_TOKENS
     }
 
-    /// Events without a date are left out: the model was told to.
+    /// Leaves out events without a date, as the prompt tells the model to do.
     fn parse(&self, reply: Reply<'_>) -> Result<Vec<DatedEvent>, Unreadable> {
         let records = reply.records("a list of dated events", "events", &["date", "event"])?;
         let mut events = Vec::new();
@@ -103,17 +103,17 @@ impl Act for ExtractEvents {
     }
 }
 
-/// Infers the time that a question asks about.
+/// An act that infers the time that a question asks about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InferTimeRange {
     /// The question.
     pub question: String,
-    /// When it is asked.
+    /// Time when the question is asked.
     pub asked_at: Timestamp,
 }
 
 impl Act for InferTimeRange {
-    /// `None` if the question asks about no time.
+    /// The time range, or `None` if the question asks about no time.
     type Output = Option<TimeRange>;
 
     fn prompt(&self) -> PromptFile {
@@ -136,8 +136,8 @@ impl Act for InferTimeRange {
         DECISION_TOKENS
     }
 
-    /// The range ends after the day, month or year that is told as its end. One side may be missing; a range
-    /// that ends before it begins is refused.
+    /// Parses the range, which ends after the day, month or year given as its end. One side may be
+    /// missing. A range that ends before it begins is refused.
     fn parse(&self, reply: Reply<'_>) -> Result<Option<TimeRange>, Unreadable> {
         let expected = "the `start` and `end` of a time range";
         if reply.says_none() {

@@ -1,7 +1,8 @@
-//! Clues that steer retrieval (MemoRAG, sections 2.3 and 2.4).
+//! Acts that propose clues for retrieval (MemoRAG, sections 2.3 and 2.4).
 //!
-//! In the paper a long-range model proposes them out of its compressed memory of the corpus. Any model can
-//! propose them out of a text that stands for it, such as the summaries on top of a tree.
+//! In the paper, a long-range model proposes clues from its compressed memory of the corpus. Here
+//! any model can propose them from a text that represents the corpus, such as the top summaries of
+//! a tree.
 
 use clew_core::{Clues, ReplyFormat};
 
@@ -10,14 +11,14 @@ use super::super::schema::{self, TEXT, list, object};
 use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
 use super::{LIST_TOKENS, first, prompt_file};
 
-/// Proposes what to search for.
+/// An act that proposes what to search for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProposeClues {
     /// The question.
     pub question: String,
-    /// What is known of the corpus at large; may be empty.
+    /// Overview of the corpus; may be empty.
     pub memory: String,
-    /// Most queries, and most clues; at least 1.
+    /// Maximum number of queries, and of clues; at least 1.
     pub most: usize,
 }
 
@@ -51,7 +52,7 @@ impl Act for ProposeClues {
 
     fn parse(&self, reply: Reply<'_>) -> Result<Clues, Unreadable> {
         let record = reply.record("`queries` and `clues`", &["queries", "clues"])?;
-        // Lists without names cannot be told apart, but within a labelled part lines are a list.
+        // Lists without names cannot be told apart, but within a labelled part, lines are a list.
         let texts = |key| -> Result<Vec<String>, Unreadable> {
             match record.texts(key)?.as_slice() {
                 [lines] if lines.contains('\n') => {
@@ -69,14 +70,14 @@ impl Act for ProposeClues {
     }
 }
 
-/// Lists what a task without a question, such as a summary, has to cover.
+/// An act that lists what a task without a question, such as a summary, has to cover.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListKeyPoints {
     /// The task.
     pub task: String,
-    /// What is known of the corpus at large.
+    /// Overview of the corpus.
     pub memory: String,
-    /// Most points, at least 1.
+    /// Maximum number of points, at least 1.
     pub most: usize,
 }
 

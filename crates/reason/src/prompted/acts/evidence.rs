@@ -1,4 +1,4 @@
-//! Judging evidence, and answering from it.
+//! Acts that judge evidence and answer from it.
 
 use clew_core::{
     Cost, Layout, MemoryPoint, Notes, ReadingStrategy, Reflection, ReplyFormat, Task, Timestamp,
@@ -9,12 +9,13 @@ use super::super::schema::{self, FLAG, NUMBER, TEXT, list, object};
 use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
 
-/// Judges whether passages suffice to answer a question (QRMeM, section 2.2, appendix D).
+/// An act that judges whether passages suffice to answer a question (QRMeM, section 2.2, appendix
+/// D).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JudgeEvidence {
     /// The question.
     pub question: String,
-    /// The passages, best first.
+    /// Passages, best first.
     pub passages: Vec<Passage>,
 }
 
@@ -41,7 +42,7 @@ impl Act for JudgeEvidence {
         DECISION_TOKENS
     }
 
-    /// What it cost is not known here.
+    /// Parses the judgement, without its cost, which is not known here.
     fn parse(&self, reply: Reply<'_>) -> Result<Reflection, Unreadable> {
         let expected = "whether the evidence `suffices`";
         let record = reply.record(expected, &["reasoning", "suffices", "missing"])?;
@@ -52,31 +53,34 @@ impl Act for JudgeEvidence {
     }
 }
 
-/// Reads passages one by one, notes what bears on the question, and answers from the notes with citations
-/// (LongMemEval, section 5, figure 13: a variation of chain-of-note; in the order of time and as JSON, section
-/// 5.5); or summarises them so (MemoRAG,
-/// section 2.4, table 3). It may be asked to answer at once, and to read passages as texts.
+/// An act that reads passages one by one, notes what bears on the question, and answers from the
+/// notes with citations (LongMemEval, section 5, figure 13: a variant of chain-of-note; in order of
+/// time and as JSON, section 5.5). It summarises the passages in the same way if that is the task
+/// (MemoRAG, section 2.4, table 3). It can also be set to answer without notes, and to show
+/// passages as plain text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadEvidence {
-    /// What is wanted.
+    /// Kind of result that is wanted.
     pub task: Task,
-    /// The question, or what to summarise.
+    /// Question, or subject of the summary.
     pub question: String,
-    /// When it is asked, if that is known.
+    /// Time when the question is asked, if known.
     pub asked_at: Option<Timestamp>,
-    /// What was worked out before: points of a working memory (HGMem, section 3.6).
+    /// Points of a working memory, worked out before (HGMem, section 3.6).
     pub points: Vec<MemoryPoint>,
-    /// The passages, best first, so that the worst are cut.
+    /// Passages, best first, so that the worst are cut.
     pub passages: Vec<Passage>,
-    /// In which order they are read, as indices of `passages`; those that it does not name come after. If it
-    /// names any they are shown as [`ReadingStrategy::layout`] says, which is of what is read in the order of time.
+    /// Order in which the passages are shown, as indices of `passages`; those that it does not name
+    /// come after. It is set for reading in order of time, and the passages are then shown as
+    /// [`ReadingStrategy::layout`] says.
     pub order: Vec<usize>,
-    /// Whether notes are taken for an answer, and how passages are shown. A summary is always made of notes.
+    /// Whether notes are taken for an answer, and how passages are shown. A summary always takes
+    /// notes.
     pub reading: ReadingStrategy,
 }
 
 impl ReadEvidence {
-    /// The indices of all passages that there are, in the order in which they are shown.
+    /// Returns the indices of all passages that are left, in the order in which they are shown.
     fn shown(&self) -> Vec<usize> {
         let mut shown: Vec<usize> = Vec::with_capacity(self.passages.len());
         for index in self.order.iter().copied().chain(0..self.passages.len()) {
@@ -103,32 +107,32 @@ impl ReadEvidence {
     }
 }
 
-/// An answer with what it rests on.
+/// An answer with its notes and citations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotedAnswer {
-    /// What was noted, in the order of reading.
+    /// Notes, in the order of reading.
     pub notes: Vec<Note>,
-    /// The answer; `None` if the passages do not give one.
+    /// The answer, or `None` if the passages do not give one.
     pub answer: Option<String>,
-    /// Where it comes from: at least one for an answer, none without.
+    /// Origins of the answer: at least one for an answer, none without.
     pub citations: Vec<CitedQuote>,
 }
 
-/// What a passage says of the question.
+/// A note on what a passage says about the question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Index of the passage.
     pub passage: usize,
-    /// What it says.
+    /// Text of the note.
     pub text: String,
 }
 
-/// Words of a passage as a model quotes them: whether they stand there is not known.
+/// Words of a passage as a model quotes them, not yet checked against the passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CitedQuote {
     /// Index of the passage.
     pub passage: usize,
-    /// The words; empty for the whole passage.
+    /// The quoted words; empty for the whole passage.
     pub quote: String,
 }
 
@@ -171,8 +175,8 @@ impl Act for ReadEvidence {
         if self.takes_notes() { 2 * LIST_TOKENS } else { LIST_TOKENS }
     }
 
-    /// An answer without a citation, and a citation of what was not shown, are refused. What is said beside
-    /// "does not suffice" is no answer.
+    /// Refuses an answer without a citation, and a citation of a passage that was not shown.
+    /// Ignores an answer that comes with "does not suffice".
     fn parse(&self, reply: Reply<'_>) -> Result<NotedAnswer, Unreadable> {
         let expected = "`notes`, whether they suffice, an `answer` and its `citations`";
         let keys = ["notes", "suffices", "answer", "citations"];
@@ -180,7 +184,7 @@ impl Act for ReadEvidence {
         let places = self.shown();
         let shown = places.len();
         let mut notes = Vec::new();
-        // In lines notes are one text, in which passages are not told apart.
+        // In a reply of lines, notes are one text, in which passages cannot be told apart.
         if record.has("notes") && record.text("notes").is_err() {
             for note in first(record.records("notes")?, MAX_ITEMS) {
                 let passage = places[note.index("passage", shown)?];

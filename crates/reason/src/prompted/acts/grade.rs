@@ -1,4 +1,4 @@
-//! Grading answers: as a whole (LongMemEval, appendix A.4, figure 10) and by points (BEAM).
+//! Acts that grade answers: as a whole (LongMemEval, appendix A.4, figure 10) and by points (BEAM).
 
 use clew_core::{GradingRule, ReplyFormat};
 
@@ -6,20 +6,20 @@ use super::super::reply::{is_partly, yes_or_no};
 use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
 use super::prompt_file;
 
-/// Tokens of a reply of one word.
+/// Maximum number of tokens of a reply of one word.
 const WORD_TOKENS: u32 = 16;
 
-/// Judges whether an answer is right (LongMemEval, appendix A.4, figure 10).
+/// An act that judges whether an answer is right (LongMemEval, appendix A.4, figure 10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GradeAnswer {
     /// The question.
     pub question: String,
-    /// The right answer; for [`GradingRule::Preference`] what a good one is like; for
-    /// [`GradingRule::Abstention`] why there is none.
+    /// The right answer; for [`GradingRule::Preference`] a description of a good answer; for
+    /// [`GradingRule::Abstention`] the reason why there is none.
     pub expected: String,
-    /// The answer to grade.
+    /// Answer to grade.
     pub answer: String,
-    /// What counts as right.
+    /// Rule for what counts as right.
     pub rule: GradingRule,
 }
 
@@ -63,22 +63,22 @@ impl Act for GradeAnswer {
     }
 }
 
-/// Judges how far an answer meets one point of what a good answer says or does (BEAM, "Beyond a Million
-/// Tokens", whose judge looks at each point by itself).
+/// An act that judges how far an answer meets one point of what a good answer says or does (BEAM,
+/// "Beyond a Million Tokens", whose judge looks at each point separately).
 ///
-/// BEAM's judge gives its reason after the score; here it gives none.
+/// BEAM's judge gives a reason after the score. This one gives none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GradeNugget {
     /// The question.
     pub question: String,
-    /// The point.
+    /// Point that a good answer meets.
     pub nugget: String,
-    /// The answer to check.
+    /// Answer to check.
     pub answer: String,
 }
 
 impl Act for GradeNugget {
-    /// 1 if the point is met, 0.5 if it is partly met, else 0.
+    /// 1 if the point is met, 0.5 if it is partly met, otherwise 0.
     type Output = f64;
 
     fn prompt(&self) -> PromptFile {

@@ -1,4 +1,4 @@
-//! Building a graph of entities and open relations (QRMeM, section 2.1, appendix D).
+//! Acts that build a graph of entities and open relations (QRMeM, section 2.1, appendix D).
 
 use clew_core::{EntityKind, ReplyFormat};
 
@@ -7,25 +7,25 @@ use super::super::schema::{self, NUMBER, TEXT, list, object};
 use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
 use super::{LIST_TOKENS, MAX_ITEMS, first, prompt_file};
 
-/// Names the entities of a passage.
+/// An act that names the entities of a passage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameEntities {
     /// The passage.
     pub text: String,
-    /// What the whole document is about; may be empty.
+    /// Topic of the whole document; may be empty.
     pub background: String,
-    /// The question in view of which it is read; may be empty.
+    /// Question in view of which the passage is read; may be empty.
     pub question: String,
-    /// Who says "I" in the passage; may be empty.
+    /// Name of the person who says "I" in the passage; may be empty.
     pub speaker: String,
 }
 
 /// An entity as a model names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedEntity {
-    /// Its name.
+    /// Name of the entity.
     pub name: String,
-    /// What it is.
+    /// Kind of the entity.
     pub kind: EntityKind,
 }
 
@@ -59,7 +59,7 @@ impl Act for NameEntities {
         LIST_TOKENS
     }
 
-    /// A kind that is none of ours counts as other.
+    /// Parses the entities. An unknown kind counts as other.
     fn parse(&self, reply: Reply<'_>) -> Result<Vec<NamedEntity>, Unreadable> {
         let records = reply.records("a list of entities", "entities", &["name", "kind"])?;
         let mut entities: Vec<NamedEntity> = Vec::new();
@@ -84,29 +84,29 @@ fn kind(word: &str) -> EntityKind {
     }
 }
 
-/// Describes how entities of a passage are related.
+/// An act that describes how entities of a passage are related.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelateEntities {
     /// The passage.
     pub text: String,
-    /// The entities' names.
+    /// Names of the entities.
     pub entities: Vec<String>,
-    /// What the whole document is about; may be empty.
+    /// Topic of the whole document; may be empty.
     pub background: String,
-    /// The question in view of which it is read; may be empty.
+    /// Question in view of which the passage is read; may be empty.
     pub question: String,
 }
 
 /// A relation as a model describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelatedEntities {
-    /// Index of the entity that it starts from.
+    /// Index of the entity that the relation starts from.
     pub head: usize,
     /// The relation in words.
     pub text: String,
-    /// Index of the entity that it leads to.
+    /// Index of the entity that the relation leads to.
     pub tail: usize,
-    /// The words that state it, as the model quotes them; may be empty.
+    /// Words that state the relation, as the model quotes them; may be empty.
     pub quote: String,
 }
 
@@ -140,7 +140,8 @@ impl Act for RelateEntities {
         2 * LIST_TOKENS
     }
 
-    /// An entity may be told by its number or its name. What relates an entity to itself is left out.
+    /// Parses the relations. The reply may give an entity by its number or its name. A relation of
+    /// an entity to itself is left out.
     fn parse(&self, reply: Reply<'_>) -> Result<Vec<RelatedEntities>, Unreadable> {
         let keys = ["head", "relation", "tail"];
         let records = reply.records("a list of relations", "relations", &keys)?;
@@ -158,16 +159,16 @@ impl Act for RelateEntities {
     }
 }
 
-/// Asks what a segment raises and its graph does not tell yet.
+/// An act that asks questions that a segment raises and its graph does not answer yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskQuestions {
     /// The segment.
     pub text: String,
-    /// What the whole document is about; may be empty.
+    /// Topic of the whole document; may be empty.
     pub background: String,
-    /// The relations known so far, in words.
+    /// Relations known so far, in words.
     pub known: Vec<String>,
-    /// Most questions, at least 1.
+    /// Maximum number of questions, at least 1.
     pub most: usize,
 }
 
@@ -208,14 +209,14 @@ impl Act for AskQuestions {
     }
 }
 
-/// Makes one description of several of the same thing.
+/// An act that merges several descriptions of the same thing into one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergeDescriptions {
-    /// What is described: an entity's name, or two and how they are related.
+    /// Subject of the descriptions: the name of an entity, or two names and their relation.
     pub subject: String,
-    /// What is said of it. At least one.
+    /// Descriptions of the subject; at least one.
     pub descriptions: Vec<String>,
-    /// The question in view of which they are merged; may be empty.
+    /// Question in view of which they are merged; may be empty.
     pub question: String,
 }
 
@@ -248,7 +249,7 @@ impl Act for MergeDescriptions {
 
     fn parse(&self, reply: Reply<'_>) -> Result<String, Unreadable> {
         let text = reply.prose("a description", "description")?;
-        // Nothing is no description of something described.
+        // A word for nothing is not a description.
         let refused = Unreadable { expected: "a description", found: Found::Nothing };
         if super::super::reply::is_nothing(&text) { Err(refused) } else { Ok(text) }
     }

@@ -1,4 +1,5 @@
-//! A working memory of points, each about some entities (HGMem, sections 3.4 and 3.5, figures 4 to 7).
+//! Acts on a working memory of points, each about some entities (HGMem, sections 3.4 and 3.5,
+//! figures 4 to 7).
 
 use clew_core::{
     Concerns, MemoryPoint, MergedPoint, NewPoint, PointChanges, ReplyFormat, UpdatedPoint,
@@ -10,19 +11,19 @@ use super::super::schema::{self, NUMBER, TEXT, list, object};
 use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
 
-/// Every point stays, since others are told by their numbers.
+/// Returns a cut that keeps every point, because points are referred to by their numbers.
 fn texts_of(points: &mut [MemoryPoint]) -> Cut<'_> {
     Cut::Longest(points.iter_mut().map(|point| &mut point.text).collect())
 }
 
-/// Judges whether the memory resolves the question, and says what it lacks.
+/// An act that judges whether the memory resolves the question, and says what it lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RaiseConcerns {
     /// The question.
     pub question: String,
-    /// The memory.
+    /// Points of the memory.
     pub points: Vec<MemoryPoint>,
-    /// Most concerns, at least 1.
+    /// Maximum number of concerns, at least 1.
     pub most: usize,
 }
 
@@ -83,14 +84,14 @@ impl Act for RaiseConcerns {
     }
 }
 
-/// Turns a concern into a query.
+/// An act that turns a concern into a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskSubquery {
     /// The question.
     pub question: String,
-    /// The memory.
+    /// Points of the memory.
     pub points: Vec<MemoryPoint>,
-    /// The concern.
+    /// Concern to ask about.
     pub concern: String,
     /// Queries that were asked before, oldest first.
     pub asked: Vec<String>,
@@ -124,7 +125,7 @@ impl Act for AskSubquery {
         DECISION_TOKENS
     }
 
-    /// A single line without a label is the query itself.
+    /// Parses the query. A single line without a label is the query itself.
     fn parse(&self, reply: Reply<'_>) -> Result<String, Unreadable> {
         let expected = "a query";
         let query = reply.prose(expected, "query")?;
@@ -138,18 +139,18 @@ impl Act for AskSubquery {
     }
 }
 
-/// Takes what was found into the memory: updates points and inserts new ones.
+/// An act that takes findings into the memory: it updates points and inserts new ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpdatePoints {
     /// The question.
     pub question: String,
-    /// The memory.
+    /// Points of the memory.
     pub points: Vec<MemoryPoint>,
-    /// The queries that were asked, oldest first.
+    /// Queries that were asked, oldest first.
     pub asked: Vec<String>,
-    /// What is known of entities that were found and of their relations, best first.
+    /// Descriptions of entities that were found and of their relations, best first.
     pub known: Vec<Passage>,
-    /// The passages that were found, best first.
+    /// Passages that were found, best first.
     pub found: Vec<Passage>,
 }
 
@@ -190,7 +191,8 @@ impl Act for UpdatePoints {
         2 * LIST_TOKENS
     }
 
-    /// Two updates of one point are refused: which is meant last cannot be told.
+    /// Parses the changes. Refuses two updates of one point, because it is not clear which one
+    /// counts.
     fn parse(&self, reply: Reply<'_>) -> Result<PointChanges, Unreadable> {
         let expected = "`updated` and `inserted` memory points";
         let record = reply.record(expected, &["updated", "inserted"])?;
@@ -214,12 +216,12 @@ impl Act for UpdatePoints {
     }
 }
 
-/// Merges points that belong together into points of higher order.
+/// An act that merges points that belong together into points of higher order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergePoints {
     /// The question.
     pub question: String,
-    /// The memory.
+    /// Points of the memory.
     pub points: Vec<MemoryPoint>,
 }
 

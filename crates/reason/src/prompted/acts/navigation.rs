@@ -1,4 +1,4 @@
-//! Walking a graph of entities and relations (QRMeM, section 2.2).
+//! Acts that walk a graph of entities and relations (QRMeM, section 2.2).
 
 use clew_core::ReplyFormat;
 
@@ -8,21 +8,22 @@ use super::super::schema::{self, NUMBER, TEXT, list, object};
 use super::super::{Act, Cut, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, first, prompt_file};
 
-/// Chooses the entities whose passages are read next, since those read so far do not suffice.
+/// An act that chooses the entities whose passages are read next, because those read so far do not
+/// suffice.
 ///
-/// QRMeM has the model name the new set of entities outright (entity trial); here it chooses among numbered
-/// ones, so that each choice leads somewhere.
+/// In QRMeM, the model names the new set of entities freely (entity trial). Here it chooses among
+/// numbered candidates, so that each choice leads somewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChooseEntities {
     /// The question.
     pub question: String,
-    /// Why what was read so far does not suffice; may be empty.
+    /// Reason why the passages read so far do not suffice; may be empty.
     pub reason: String,
-    /// The entities looked at so far, oldest first.
+    /// Entities looked at so far, oldest first.
     pub known: Vec<String>,
-    /// The entities that may be chosen. At least one.
+    /// Entities that may be chosen; at least one.
     pub candidates: Vec<String>,
-    /// Most entities, at least 1.
+    /// Maximum number of entities, at least 1.
     pub most: usize,
 }
 
@@ -44,7 +45,7 @@ impl Act for ChooseEntities {
         ]
     }
 
-    /// No candidate goes, since they are told by their numbers.
+    /// Keeps every candidate, because candidates are referred to by their numbers.
     fn cuts(&mut self) -> Vec<Cut<'_>> {
         vec![
             Cut::Oldest(&mut self.known),
@@ -62,7 +63,8 @@ impl Act for ChooseEntities {
         DECISION_TOKENS
     }
 
-    /// A candidate may be told by its number or its name, and none at all may be chosen.
+    /// Parses the choice. The reply may give a candidate by its number or its name, and may choose
+    /// none.
     fn parse(&self, reply: Reply<'_>) -> Result<Vec<usize>, Unreadable> {
         if reply.says_none() {
             return Ok(Vec::new());
@@ -78,19 +80,19 @@ impl Act for ChooseEntities {
     }
 }
 
-/// Asks the question in other words, with what a graph tells around it.
+/// An act that asks the question in other words, with the relations that a graph has around it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElaborateQuery {
     /// The question.
     pub question: String,
     /// Relations in words, best first.
     pub relations: Vec<String>,
-    /// Most queries, at least 1.
+    /// Maximum number of queries, at least 1.
     pub most: usize,
 }
 
 impl Act for ElaborateQuery {
-    /// Queries, best first, each once; none if the relations tell nothing.
+    /// Queries, best first, each once; none if the relations add nothing.
     type Output = Vec<String>;
 
     fn prompt(&self) -> PromptFile {

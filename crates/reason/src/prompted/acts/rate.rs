@@ -1,4 +1,4 @@
-//! Rating answers of which none is the only right one (HGMem, appendix F).
+//! Rating of answers to questions without a single right answer (HGMem, appendix F).
 
 use clew_core::ReplyFormat;
 
@@ -7,39 +7,41 @@ use super::super::schema::{self, NUMBER, TEXT, object};
 use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, prompt_file};
 
-/// Most of a score.
+/// Highest score.
 const MOST: u32 = 100;
-/// Levels of the rubric, each a fifth of the scores; a score between two is of either.
+/// Number of levels of the rubric. Each covers a fifth of the scores, and a score between two
+/// levels belongs to both.
 const LEVELS: usize = 5;
 
-/// Rates an answer in two steps, first its level and then a score in the level's range (HGMem, appendix F,
-/// figures 8 and 9).
+/// An act that rates an answer in two steps: first its level, then a score within the level's range
+/// (HGMem, appendix F, figures 8 and 9).
 ///
-/// The paper shows the judge the passage that a question was made from. Data sets have no such passage, so
-/// it is shown reference answers here. The paper has the judge explain itself last; here it reasons first.
+/// The paper shows the judge the passage from which a question was made. Data sets have no such
+/// passage, so this act shows reference answers. The paper's judge explains itself last; here it
+/// reasons first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateAnswer {
     /// The question.
     pub question: String,
-    /// Good answers, which say what there is to say.
+    /// Good answers, which together say what there is to say.
     pub references: Vec<String>,
-    /// The answer to rate.
+    /// Answer to rate.
     pub answer: String,
-    /// What is rated.
+    /// Quality to rate.
     pub quality: Quality,
 }
 
-/// What is rated of an answer.
+/// A quality of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quality {
-    /// How much it covers of what there is to say.
+    /// Share of what there is to say that the answer covers.
     Comprehensiveness,
-    /// How many views and insights it offers.
+    /// Number of views and insights that the answer offers.
     Diversity,
 }
 
 impl Act for RateAnswer {
-    /// From 0 to 1.
+    /// Rating from 0 to 1.
     type Output = f64;
 
     fn prompt(&self) -> PromptFile {
@@ -58,7 +60,7 @@ impl Act for RateAnswer {
     }
 
     fn cuts(&mut self) -> Vec<Cut<'_>> {
-        // What is missing in a reference is missed less than what is missing in the answer.
+        // A cut in a reference does less harm than a cut in the answer.
         let references = self.references.iter_mut().collect();
         vec![Cut::Longest(references), Cut::Longest(vec![&mut self.answer])]
     }
@@ -71,7 +73,8 @@ impl Act for RateAnswer {
         DECISION_TOKENS
     }
 
-    /// A score that is not of its level is refused: which of them is meant cannot be told.
+    /// Parses the score. Refuses a score outside its level, because it is not clear which of them
+    /// counts.
     fn parse(&self, reply: Reply<'_>) -> Result<f64, Unreadable> {
         let record = reply.record("a `level` and a `score`", &["reasoning", "level", "score"])?;
         let level = record.index("level", LEVELS)?;

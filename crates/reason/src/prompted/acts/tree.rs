@@ -1,4 +1,4 @@
-//! Building and walking a summary tree (MemWalker, section 3, appendix A.1).
+//! Acts that build and walk a summary tree (MemWalker, section 3, appendix A.1).
 
 use clew_core::{Cost, ReplyFormat, SummaryLevel, Triage, TriageStep};
 
@@ -8,14 +8,14 @@ use super::super::schema::{self, TEXT, object};
 use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, prompt_file};
 
-/// Tells several texts in one.
+/// An act that summarises several texts in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summarise {
-    /// Passages, or the summaries of children.
+    /// Level of the texts: passages, or the summaries of children.
     pub level: SummaryLevel,
-    /// The texts, in the order of the document.
+    /// Texts, in the order of the document.
     pub texts: Vec<String>,
-    /// Most bytes of the summary, at least 1.
+    /// Maximum length of the summary, in bytes; at least 1.
     pub max_bytes: usize,
 }
 
@@ -34,12 +34,13 @@ impl Act for Summarise {
             SummaryLevel::Leaf => self.texts.join("\n\n"),
             SummaryLevel::Inner => numbered(self.texts.iter().map(String::as_str)),
         };
-        // An English word has five letters and a blank; the rest is for longer ones.
+        // An English word has about five letters and a space; the seventh byte allows for longer
+        // words.
         let words = (self.max_bytes / 7).max(5);
         vec![("texts", texts), ("words", words.to_string())]
     }
 
-    /// The longest texts are cut, so that each is told of.
+    /// Cuts the longest texts, so that the summary covers each.
     fn cuts(&mut self) -> Vec<Cut<'_>> {
         vec![Cut::Longest(self.texts.iter_mut().collect())]
     }
@@ -49,11 +50,12 @@ impl Act for Summarise {
     }
 
     fn max_tokens(&self) -> u32 {
-        // Three bytes a token, for languages that take more tokens than English.
+        // Three bytes per token, for languages that take more tokens than English.
         u32::try_from(self.max_bytes / 3).unwrap_or(u32::MAX).saturating_add(128).min(8192)
     }
 
-    /// The summary: of one that is too long, the sentences that fit, or else the words that do.
+    /// Parses the summary. One that is too long is cut to the sentences that fit, or else to the
+    /// words.
     fn parse(&self, reply: Reply<'_>) -> Result<String, Unreadable> {
         let text = reply.prose("a summary", "summary")?;
         if text.len() <= self.max_bytes {
@@ -67,19 +69,21 @@ impl Act for Summarise {
     }
 }
 
-/// At a node of a tree: chooses the child that most likely holds the answer, or turns back.
+/// An act that chooses, at a node of a tree, the child that most likely contains the answer, or
+/// turns back.
 ///
-/// MemWalker always has a child chosen here and turns back from leaves only; that a node's other children
-/// may all be wrong too is decided in its parent. Here the model may say so at once, where it may turn back.
+/// MemWalker always chooses a child here and turns back from leaves only. If all children of a node
+/// are wrong, the decision is made in its parent. Here the model may say so at once, if it may turn
+/// back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChooseChild {
     /// The question.
     pub question: String,
-    /// What was read on the way here, oldest first: the working memory.
+    /// Working memory: texts read on the way here, oldest first.
     pub memory: Vec<String>,
-    /// The children's summaries. At least one.
+    /// Summaries of the children; at least one.
     pub summaries: Vec<String>,
-    /// Whether there is anywhere to turn back to.
+    /// Whether there is a node to turn back to.
     pub may_turn_back: bool,
 }
 
@@ -101,7 +105,7 @@ impl Act for ChooseChild {
         ]
     }
 
-    /// The oldest memories go before summaries are cut, and no summary goes.
+    /// Drops the oldest memories before it cuts summaries, and drops no summary.
     fn cuts(&mut self) -> Vec<Cut<'_>> {
         vec![Cut::Oldest(&mut self.memory), Cut::Longest(self.summaries.iter_mut().collect())]
     }
@@ -114,7 +118,7 @@ impl Act for ChooseChild {
         DECISION_TOKENS
     }
 
-    /// What it cost is not known here.
+    /// Parses the decision, without its cost, which is not known here.
     fn parse(&self, reply: Reply<'_>) -> Result<Triage, Unreadable> {
         let expected = "an `action`, the number of a summary or `back`";
         let record = reply.record(expected, &["reasoning", "action"])?;
@@ -128,23 +132,23 @@ impl Act for ChooseChild {
     }
 }
 
-/// At a leaf: answers from its text, or turns back.
+/// An act that answers from the text of a leaf, or turns back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadLeaf {
     /// The question.
     pub question: String,
-    /// What was read on the way here, oldest first: the working memory.
+    /// Working memory: texts read on the way here, oldest first.
     pub memory: Vec<String>,
-    /// The leaf. Its day tells what "yesterday" means in it.
+    /// The leaf. Its day explains what "yesterday" means in it.
     pub leaf: Passage,
 }
 
-/// What a model makes of a leaf.
+/// A model's decision on a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafVerdict {
-    /// Why.
+    /// Reasons for the decision.
     pub reasoning: String,
-    /// What to do.
+    /// Step to take.
     pub step: LeafStep,
 }
 
@@ -155,11 +159,11 @@ pub enum LeafStep {
     Answer {
         /// The answer.
         text: String,
-        /// The words of the leaf that say so, as the model quotes them: whether they stand there is not
-        /// known. May be empty.
+        /// Words of the leaf that state the answer, as the model quotes them, not yet checked. May
+        /// be empty.
         quote: String,
     },
-    /// It does not.
+    /// The leaf does not answer the question.
     TurnBack,
 }
 
@@ -178,7 +182,7 @@ impl Act for ReadLeaf {
         ]
     }
 
-    /// The oldest memories go before the end of the text does.
+    /// Drops the oldest memories before it cuts the end of the text.
     fn cuts(&mut self) -> Vec<Cut<'_>> {
         vec![Cut::Oldest(&mut self.memory), Cut::Longest(vec![&mut self.leaf.text])]
     }
@@ -196,7 +200,7 @@ impl Act for ReadLeaf {
         LIST_TOKENS
     }
 
-    /// An answer may come without a quote: the one can be read without the other.
+    /// Parses the decision. An answer may come without a quote.
     fn parse(&self, reply: Reply<'_>) -> Result<LeafVerdict, Unreadable> {
         let expected = "an `action`, `answer` or `back`";
         let record = reply.record(expected, &["reasoning", "action", "answer", "quote"])?;
@@ -218,7 +222,7 @@ fn is_back(action: &str) -> bool {
     matches!(word(action).as_str(), "back" | "turn back" | "turn_back" | "-1")
 }
 
-/// An action without marks around it.
+/// Returns an action in lower case and without marks around it.
 fn word(action: &str) -> String {
     action.trim_matches(|c: char| c.is_whitespace() || "*.\"'`".contains(c)).to_lowercase()
 }

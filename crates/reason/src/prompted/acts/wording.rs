@@ -1,5 +1,5 @@
-//! A question in other words, and a passage that could answer it: what a search understands better than the
-//! question as it was asked.
+//! Acts that make a question easier to search for: put it in other words, and imagine a passage
+//! that could answer it.
 
 use clew_core::{ReplyFormat, Rewording};
 
@@ -9,19 +9,19 @@ use super::super::schema::{self, TEXT, list, object};
 use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, first, prompt_file};
 
-/// Puts a question in other words (RQ-RAG: rewrite, decompose, disambiguate).
+/// An act that puts a question in other words (RQ-RAG: rewrite, decompose, disambiguate).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reword {
     /// The question.
     pub question: String,
-    /// How.
+    /// Way of rewording.
     pub how: Rewording,
-    /// Most questions, at least 1.
+    /// Maximum number of questions, at least 1.
     pub most: usize,
 }
 
 impl Act for Reword {
-    /// The questions, best first, each once; none if there is nothing to say otherwise.
+    /// Questions, best first, each once; none if there is no other way to say it.
     type Output = Vec<String>;
 
     fn prompt(&self) -> PromptFile {
@@ -60,12 +60,12 @@ impl Act for Reword {
     }
 }
 
-/// Writes a passage that could answer the question (HyDE, section 3).
+/// An act that writes a passage that could answer the question (HyDE, section 3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImaginePassage {
     /// The question.
     pub question: String,
-    /// Passages of the corpus, for its tone and words; may be none.
+    /// Passages of the corpus, as examples of its tone and words; may be empty.
     pub near: Vec<Passage>,
 }
 
@@ -92,7 +92,8 @@ impl Act for ImaginePassage {
         LIST_TOKENS
     }
 
-    /// A reply without a label is the passage; where it was cut off, what there is serves.
+    /// Parses the passage. A reply without a label is the passage, and one that was cut off is
+    /// accepted.
     fn parse(&self, reply: Reply<'_>) -> Result<String, Unreadable> {
         let expected = "a passage";
         let passage = reply.prose(expected, "passage")?;

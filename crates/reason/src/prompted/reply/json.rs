@@ -1,13 +1,13 @@
-//! JSON as models write it.
+//! A lenient parser for JSON as models write it.
 
 use crate::prompted::unreadable::Found;
 
-/// Levels of lists and objects within each other.
+/// Maximum nesting of lists and objects.
 const MAX_DEPTH: usize = 32;
-/// Places of a reply at which a value is looked for.
+/// Maximum number of places in a reply at which a value is looked for.
 const MAX_STARTS: usize = 64;
 
-/// A value, less strict about its types than JSON.
+/// A value, with types less strict than JSON's.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Loose {
     Null,
@@ -15,15 +15,15 @@ pub(crate) enum Loose {
     Number(f64),
     Text(String),
     List(Vec<Loose>),
-    /// Keys in lower case, with `_` for blanks and hyphens, in the order in which they come.
+    /// Fields in order, with keys in lower case and `_` for spaces and hyphens.
     Object(Vec<(String, Loose)>),
 }
 
-/// The objects and lists that stand in `text`, outermost ones, in order.
+/// Parses the outermost objects and lists in `text`, in order.
 ///
 /// # Errors
-/// [`Found::CutOff`] or [`Found::BrokenJson`] if one begins that cannot be read to its end: what stands in
-/// it is not to be taken for a value by itself.
+/// Returns [`Found::CutOff`] or [`Found::BrokenJson`] if one begins that cannot be parsed to its
+/// end: its parts must not be taken for values of their own.
 pub(crate) fn values(text: &str) -> Result<Vec<Loose>, Found> {
     let mut values = Vec::new();
     let mut from = 0;
@@ -41,14 +41,14 @@ pub(crate) fn values(text: &str) -> Result<Vec<Loose>, Found> {
                     Broken::Unexpected => Found::BrokenJson,
                 });
             }
-            // A bracket of prose.
+            // A bracket in prose.
             Err(_) => from = start + 1,
         }
     }
     Ok(values)
 }
 
-/// A key as it is compared.
+/// Normalises a key for comparison.
 pub(crate) fn key(written: &str) -> String {
     let mut key = written.trim().to_lowercase();
     key = key.replace([' ', '-'], "_");
@@ -56,16 +56,17 @@ pub(crate) fn key(written: &str) -> String {
 }
 
 enum Broken {
-    /// The text ends.
+    /// The text ended too early.
     Ended,
-    /// Something else was expected.
+    /// An unexpected character.
     Unexpected,
 }
 
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// Whether a key with its colon, or a text of a list, was read: then it is no bracket of prose.
+    /// Whether a key with its colon, or a text in a list, was read. After that it is not a bracket
+    /// in prose.
     has_begun: bool,
 }
 
@@ -86,7 +87,7 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    /// Passes white space and comments.
+    /// Skips white space and comments.
     fn skip(&mut self) {
         loop {
             self.at = self.text.len() - self.rest().trim_start().len();
@@ -135,7 +136,7 @@ impl<'a> Reader<'a> {
             let name = key(&name);
             match fields.iter().find(|(other, _)| *other == name) {
                 Some((_, same)) if *same == value => {}
-                // It says two things.
+                // The same key with two different values.
                 Some(_) => return Err(Broken::Unexpected),
                 None => fields.push((name, value)),
             }
@@ -158,14 +159,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes a comma, or stays before `end`.
+    /// Skips a comma, or stays before `end`.
     fn end_of_item(&mut self, end: char) -> Result<(), Broken> {
         self.skip();
         let is_end = self.next()? == end;
         if self.take(',') || is_end { Ok(()) } else { Err(Broken::Unexpected) }
     }
 
-    /// A string in any quotes. Line breaks may stand in it.
+    /// Parses a string in any quotes, which may contain line breaks.
     fn string(&mut self) -> Result<String, Broken> {
         let open = self.next()?;
         let close = if open == '“' { '”' } else { open };
@@ -220,7 +221,7 @@ impl<'a> Reader<'a> {
         u16::from_str_radix(digits, 16).map_err(|_| Broken::Unexpected)
     }
 
-    /// A key without quotes.
+    /// Parses a key without quotes.
     fn name(&mut self) -> Result<String, Broken> {
         let rest = self.rest();
         let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
@@ -229,7 +230,7 @@ impl<'a> Reader<'a> {
         if length == 0 { Err(Broken::Unexpected) } else { Ok(rest[..length].to_owned()) }
     }
 
-    /// A number, or a word of JSON or Python.
+    /// Parses a number, or a keyword of JSON or Python.
     fn word(&mut self) -> Result<Loose, Broken> {
         let rest = self.rest();
         let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');

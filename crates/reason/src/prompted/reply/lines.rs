@@ -1,13 +1,14 @@
-//! Replies in lines.
+//! Parsing of replies in lines.
 
 use super::json::{Loose, key};
 use super::record::is_nothing;
 use crate::prompted::unreadable::Found;
 
-/// The values of `Label: value` lines whose labels are among `keys`; a value goes on until the next label.
+/// Parses `Label: value` lines whose labels are among `keys`. A value continues until the next
+/// label.
 ///
 /// # Errors
-/// [`Found::Several`] if a label comes twice with different values.
+/// Returns [`Found::Several`] if a label occurs twice with different values.
 pub(crate) fn labelled(text: &str, keys: &[&str]) -> Result<Vec<(String, Loose)>, Found> {
     let mut fields: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
@@ -33,7 +34,7 @@ pub(crate) fn labelled(text: &str, keys: &[&str]) -> Result<Vec<(String, Loose)>
     Ok(distinct)
 }
 
-/// The label that a line begins with, if it is one of `keys`, and the rest of the line.
+/// Returns the label that a line begins with, if it is one of `keys`, and the rest of the line.
 fn label_of<'a>(line: &'a str, keys: &[&str]) -> Option<(String, &'a str)> {
     let is_mark = |c: char| c.is_whitespace() || "*#>-_[`".contains(c);
     let (label, value) = line.trim_start_matches(is_mark).split_once(':')?;
@@ -42,10 +43,11 @@ fn label_of<'a>(line: &'a str, keys: &[&str]) -> Option<(String, &'a str)> {
     keys.contains(&label.as_str()).then_some((label, value))
 }
 
-/// The items of numbered or bulleted lines.
+/// Returns the items of numbered or bulleted lines.
 ///
 /// # Errors
-/// [`Found::Prose`] if there is anything else but a line that leads to them.
+/// Returns [`Found::Prose`] if there is anything else, except a line before them that ends with a
+/// colon.
 pub(crate) fn items(text: &str) -> Result<Vec<String>, Found> {
     let text = unfenced(text);
     if is_nothing(text) || text == "[]" {
@@ -62,7 +64,7 @@ pub(crate) fn items(text: &str) -> Result<Vec<String>, Found> {
     if items.is_empty() { Err(Found::Prose) } else { Ok(items) }
 }
 
-/// What follows a bullet or number.
+/// Returns the text after a bullet or number.
 fn item_of(line: &str) -> Option<&str> {
     let bullet = ["- ", "* ", "• ", "– "].iter().find_map(|bullet| line.strip_prefix(bullet));
     let item = bullet.or_else(|| {
@@ -77,10 +79,10 @@ fn item_of(line: &str) -> Option<&str> {
     item.map(str::trim).filter(|item| !item.is_empty())
 }
 
-/// The fields of lines with one part for each of `keys` between bars.
+/// Parses lines with one part for each of `keys`, separated by bars.
 ///
 /// # Errors
-/// [`Found::Prose`] if a line has another number of parts.
+/// Returns [`Found::Prose`] if a line has another number of parts.
 pub(crate) fn rows(text: &str, keys: &[&str]) -> Result<Vec<Vec<(String, Loose)>>, Found> {
     let text = unfenced(text);
     if is_nothing(text) || text == "[]" {
@@ -101,18 +103,18 @@ pub(crate) fn rows(text: &str, keys: &[&str]) -> Result<Vec<Vec<(String, Loose)>
     if rows.is_empty() { Err(Found::Prose) } else { Ok(rows) }
 }
 
-/// A text without the code fence around it.
+/// Returns a text without the code fence around it.
 pub(crate) fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
     match inner.and_then(|inner| inner.split_once('\n')) {
-        // What follows the fence on its line is the name of a language.
+        // The rest of the fence's line is the name of a language.
         Some((_, content)) => content.trim(),
         None => text,
     }
 }
 
-/// A text without `label:` before it.
+/// Returns a text without `label:` before it.
 pub(crate) fn without_label(text: &str, label: &str) -> String {
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     match label_of(first, &[label]) {

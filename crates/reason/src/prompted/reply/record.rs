@@ -1,4 +1,4 @@
-//! Fields of a reply with the types that an act expects.
+//! Fields of a reply, converted to the types that an act expects.
 
 use super::json::Loose;
 use crate::prompted::unreadable::{Found, Unreadable};
@@ -10,14 +10,14 @@ pub(crate) struct Record {
     pub fields: Vec<(String, Loose)>,
 }
 
-/// What says that there is nothing.
+/// Words that stand for nothing.
 const NOTHING: [&str; 8] = ["", "none", "n/a", "na", "nothing", "null", "-", "<none>"];
-/// Words that may stand before a number.
+/// Words that may precede a number.
 const BEFORE_NUMBERS: [&str; 10] = [
     "summary", "passage", "node", "child", "action", "number", "option", "point", "entity", "level",
 ];
 
-/// Whether a text says that there is nothing.
+/// Returns whether a text stands for nothing.
 pub(crate) fn is_nothing(text: &str) -> bool {
     let word = text.trim().trim_end_matches('.').to_lowercase();
     NOTHING.contains(&word.as_str())
@@ -33,7 +33,7 @@ impl Record {
         self.get(key).ok_or_else(|| self.refused(Found::Missing(key)))
     }
 
-    /// An error about this record.
+    /// Returns an error about this record.
     pub fn refused(&self, found: Found) -> Unreadable {
         Unreadable { expected: self.expected, found }
     }
@@ -42,25 +42,25 @@ impl Record {
         self.refused(Found::Wrong(key))
     }
 
-    /// Whether the field is there and not null.
+    /// Returns whether the field is present and not null.
     pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// A text that says something.
+    /// Returns a text that is not empty.
     pub fn text(&self, key: &'static str) -> Result<String, Unreadable> {
         let text = as_text(self.needed(key)?).ok_or_else(|| self.wrong(key))?;
         if text.is_empty() { Err(self.refused(Found::Missing(key))) } else { Ok(text) }
     }
 
-    /// A text, if there is one that says something.
+    /// Returns a text, unless it is missing or stands for nothing.
     pub fn optional_text(&self, key: &'static str) -> Result<Option<String>, Unreadable> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let text = as_text(value).ok_or_else(|| self.wrong(key))?;
         Ok(Some(text).filter(|text| !is_nothing(text)))
     }
 
-    /// The texts of a list; none if it is missing. A text alone is a list of one.
+    /// Returns the texts of a list, or none if it is missing. A single text is a list of one.
     pub fn texts(&self, key: &'static str) -> Result<Vec<String>, Unreadable> {
         match self.get(key) {
             None => Ok(Vec::new()),
@@ -75,7 +75,7 @@ impl Record {
         }
     }
 
-    /// The records of a list; none if it is missing.
+    /// Returns the records of a list, or none if it is missing.
     pub fn records(&self, key: &'static str) -> Result<Vec<Self>, Unreadable> {
         match self.get(key) {
             None => Ok(Vec::new()),
@@ -96,7 +96,7 @@ impl Record {
         Self { expected: self.expected, fields: fields.to_vec() }
     }
 
-    /// Yes or no.
+    /// Returns a flag: yes or no.
     pub fn flag(&self, key: &'static str) -> Result<bool, Unreadable> {
         match self.needed(key)? {
             Loose::Flag(flag) => Ok(*flag),
@@ -105,19 +105,19 @@ impl Record {
         }
     }
 
-    /// A whole number from 0 to `most`.
+    /// Returns a whole number from 0 to `most`.
     pub fn number(&self, key: &'static str, most: u32) -> Result<u32, Unreadable> {
         let number = as_number(self.needed(key)?).and_then(|number| u32::try_from(number).ok());
         number.filter(|number| *number <= most).ok_or_else(|| self.wrong(key))
     }
 
-    /// The index of what the number `key` counts from 1, of `count` things.
+    /// Returns the index of the item whose number, from 1, is in the field, among `count` items.
     pub fn index(&self, key: &'static str, count: usize) -> Result<usize, Unreadable> {
         let number = as_number(self.needed(key)?).ok_or_else(|| self.wrong(key))?;
         self.in_range(key, number, count)
     }
 
-    /// The indices of what the numbers of a list count from 1, of `count` things.
+    /// Returns the indices of the items whose numbers, from 1, are in a list, among `count` items.
     pub fn indices(&self, key: &'static str, count: usize) -> Result<Vec<usize>, Unreadable> {
         let numbers: Option<Vec<i64>> = match self.needed(key)? {
             Loose::List(items) => items.iter().map(as_number).collect(),
@@ -130,13 +130,13 @@ impl Record {
         numbers.into_iter().map(|number| self.in_range(key, number, count)).collect()
     }
 
-    /// The index of what `key` names, by its name or by its number, which counts from 1.
+    /// Returns the index of the item that the field gives by its name or by its number, from 1.
     pub fn index_of(&self, key: &'static str, names: &[String]) -> Result<usize, Unreadable> {
         self.place_of(key, self.needed(key)?, names)
     }
 
-    /// The indices of what a list names, each by its name or by its number, which counts from 1. In a text
-    /// they stand between commas; a word for nothing is an empty list.
+    /// Returns the indices of the items that a list gives by name or by number, from 1. In a text
+    /// they are separated by commas, and a word for nothing is an empty list.
     pub fn indices_of(
         &self,
         key: &'static str,
@@ -147,7 +147,7 @@ impl Record {
                 items.iter().map(|item| self.place_of(key, item, names)).collect()
             }
             Loose::Text(text) if is_nothing(text) => Ok(Vec::new()),
-            // A name may hold a comma itself.
+            // A name may contain a comma itself.
             Loose::Text(text) if named(text, names).is_none() => {
                 let items = text.trim_matches(['[', ']', '(', ')']).split(',');
                 let places =
@@ -158,8 +158,8 @@ impl Record {
         }
     }
 
-    /// The index of what one value names. A name that is a number counts as a name, unless the value is a
-    /// number itself.
+    /// Returns the index of the item that one value gives. A text that equals a name means that
+    /// name, even if it is a number; a number always means a number.
     fn place_of(
         &self,
         key: &'static str,
@@ -185,7 +185,7 @@ impl Record {
     }
 }
 
-/// The index of a name: as it is written, or else in other case.
+/// Returns the index of a name: as written, or otherwise ignoring case.
 fn named(text: &str, names: &[String]) -> Option<usize> {
     let text = text.trim();
     let lower = text.to_lowercase();
@@ -193,7 +193,7 @@ fn named(text: &str, names: &[String]) -> Option<usize> {
     exact.or_else(|| names.iter().position(|name| name.to_lowercase() == lower))
 }
 
-/// Yes or no, as one word.
+/// Parses a single word for yes or no.
 pub(crate) fn yes_or_no(text: &str) -> Option<bool> {
     match word(text).as_str() {
         "yes" | "true" => Some(true),
@@ -202,12 +202,12 @@ pub(crate) fn yes_or_no(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether a text says neither yes nor no but something between, as one word.
+/// Returns whether a text is a single word for something between yes and no.
 pub(crate) fn is_partly(text: &str) -> bool {
     ["partly", "partially"].contains(&word(text).as_str())
 }
 
-/// A text that is one word, without what frames it.
+/// Returns a word in lower case and without the marks around it.
 fn word(text: &str) -> String {
     text.trim().trim_matches(['*', '.', '!', '"', '\'']).to_lowercase()
 }
@@ -224,7 +224,7 @@ fn as_text(value: &Loose) -> Option<String> {
 
 fn as_number(value: &Loose) -> Option<i64> {
     match value {
-        // Beyond these bounds floats are no longer all integers.
+        // Below this bound, floating-point numbers represent integers exactly.
         Loose::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
             Some(*number as i64)
         }
@@ -233,7 +233,7 @@ fn as_number(value: &Loose) -> Option<i64> {
     }
 }
 
-/// A number with at most a word such as "passage" before it: `[2]`, `Summary 2.`, `**2**`.
+/// Parses a number, possibly after one word such as "passage": `[2]`, `Summary 2.`, `**2**`.
 pub(crate) fn number_in(text: &str) -> Option<i64> {
     let is_frame = |c: char| c.is_whitespace() || "[](){}*#.:\"'`".contains(c);
     let text = text.trim_matches(is_frame).to_lowercase();

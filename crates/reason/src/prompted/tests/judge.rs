@@ -1,4 +1,4 @@
-//! The judge, on a scripted model.
+//! The judge, with a scripted model.
 
 use clew_core::{Cost, GradingRule, JudgeTask, Judging, Verdict};
 

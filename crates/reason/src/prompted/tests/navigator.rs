@@ -1,4 +1,4 @@
-//! The navigator's seam, on a scripted model.
+//! The navigator, with a scripted model.
 
 use clew_core::{
     Assignment, ChildChoice, EntityChoice, Evidence, Navigator, Reasoner, Reflection, Span,
@@ -91,7 +91,7 @@ async fn an_answer_from_a_leaf_cites_where_its_quote_stands() {
     let memory = ["It is about Crete.".to_owned()];
     for (span, quote, confidence) in [
         (Span::new(28, 44), "a ball of thread", 1.0),
-        // What stands nowhere is the whole leaf, and so is no quote.
+        // A quote that does not occur cites the whole leaf, and so does an empty quote.
         (leaf.span, GIFT, 0.5),
         (leaf.span, GIFT, 0.5),
     ] {
@@ -119,7 +119,7 @@ async fn a_leaf_that_does_not_answer_is_turned_back_from() {
     let prompted = Prompted::new(Scripted::new(8000, &[reply]));
     let read = prompted.read_leaf(QUESTION, &[], &gift(), soon()).await.unwrap();
     assert_eq!((read.answer, read.reasoning.as_str(), read.cost.model_calls), (None, "No.", 1));
-    // An empty leaf is not asked about: the script is at its end.
+    // The model is not called for an empty leaf: the script has no reply left.
     let blank = passage("blank", 0, " \n", 1.0);
     let read = prompted.read_leaf(QUESTION, &[], &blank, soon()).await.unwrap();
     assert_eq!((read.answer, read.cost.model_calls), (None, 0));
@@ -140,7 +140,7 @@ async fn evidence_is_judged_best_first_and_what_is_missing_is_told() {
     assert_eq!((reasoning.as_str(), suffices), ("Only half is told.", false));
     assert_eq!((missing.as_str(), cost.model_calls), ("who waited", 1));
     assert!(model.last_prompt().contains(&format!("[1]\n{GIFT}\n\n[2]\nTheseus killed")));
-    // Without evidence nothing suffices, and nobody is asked.
+    // Without evidence nothing suffices, and the model is not called.
     let judged = prompted.judge(QUESTION, &[], soon()).await.unwrap();
     assert!(!judged.suffices && judged.cost.model_calls == 0);
     assert_eq!(
@@ -212,7 +212,7 @@ async fn descriptions_of_one_relation_are_fused_by_one_call() {
     for part in [QUESTION, subject, "[1] Ariadne gave a thread", "[2] Ariadne saved"] {
         assert!(prompt.contains(part), "{prompt}");
     }
-    // What was told once needs no call.
+    // A single description needs no call.
     let (fused, cost) = prompted.fuse(QUESTION, subject, &told[..1], soon()).await.unwrap();
     assert_eq!((fused.as_str(), cost.model_calls), (told[0].as_str(), 0));
 }

@@ -1,7 +1,7 @@
 //! No reply makes a parser panic or guess.
 //!
-//! `CLEW_PARSER_CASES` sets how many replies each law is tried with, 256 by default. The long run, some
-//! minutes: `CLEW_PARSER_CASES=1000000 cargo test --release -p clew-reason parsers`.
+//! `CLEW_PARSER_CASES` sets the number of replies for each property, 256 by default. The long run
+//! takes some minutes: `CLEW_PARSER_CASES=1000000 cargo test --release -p clew-reason parsers`.
 
 use std::fmt::Debug;
 
@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 use super::super::*;
 use super::samples::{Visitor, visit_all};
 
-/// Reads one reply by every act.
+/// A visitor that parses one reply by every act.
 struct ReadBy<'a> {
     text: &'a str,
     is_whole: bool,
@@ -20,12 +20,12 @@ struct ReadBy<'a> {
 impl Visitor for ReadBy<'_> {
     fn visit<A: Act<Output: Debug + PartialEq> + Debug>(&mut self, act: A, _: &[&str]) {
         let reply = Reply { text: self.text, is_whole: self.is_whole };
-        // The same each time, and no panic.
+        // The result is the same each time, and there is no panic.
         assert_eq!(act.parse(reply), act.parse(reply));
     }
 }
 
-/// All replies that samples understand.
+/// A visitor that collects all replies of the samples.
 #[derive(Default)]
 struct Understood(Vec<String>);
 
@@ -154,14 +154,14 @@ fn truncated_good_replies_are_read_or_refused() {
     }));
 }
 
-/// JSON without its end is never taken for JSON, whatever stands in it.
+/// Checks that JSON without its end is never taken for JSON, whatever it contains.
 #[test]
 fn json_that_is_cut_off_is_refused() {
     struct Cut;
     impl Visitor for Cut {
         fn visit<A: Act<Output: Debug + PartialEq> + Debug>(&mut self, act: A, replies: &[&str]) {
             for text in replies.iter().filter(|text| text.starts_with('{') && text.ends_with('}')) {
-                // From where a first key is told.
+                // From the first key and its colon on.
                 let begun = text.find(':').unwrap() + 1;
                 for end in (begun..text.len()).filter(|end| text.is_char_boundary(*end)) {
                     let cut = Reply { text: &text[..end], is_whole: false };

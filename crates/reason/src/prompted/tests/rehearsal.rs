@@ -1,4 +1,4 @@
-//! Rehearsals: what reading would take, without a model being asked.
+//! Rehearsals: cost estimates without calling a model.
 
 use async_trait::async_trait;
 use clew_core::{
@@ -12,7 +12,7 @@ use super::runner::{Scripted, soon};
 const PASSAGE: &str = "Ada Winter met Carl Brandt in Bergen. The harbour was closed for nine days. \
                        Carl Brandt sold the warehouse to Dora Keller. Nobody had counted the herring.";
 
-/// What rules read.
+/// A graph builder that works by rules.
 struct Rules;
 
 #[async_trait]
@@ -48,7 +48,7 @@ async fn every_act_of_reading_is_rehearsed_and_no_model_is_asked() {
     let names = |of: &Extraction| of.entities.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&found[0]), names(&told));
     assert_eq!(found[0].relations.len(), told.relations.len());
-    // Both again in view of each question, and the call that asks them.
+    // Both acts again for each of two questions, and the call that asks them.
     let found = builders(&model, 2).rehearsal().extract(passage(), soon()).await.unwrap();
     assert_eq!(found[0].cost.model_calls, 2 + 1 + 2 * 2);
     let task =

@@ -1,4 +1,4 @@
-//! Asking: tries, temperatures, windows, budgets, caches.
+//! Calls of the model: attempts, temperatures, windows, budgets and caches.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use clew_core::{GeneratorIdentity, Heard, TriageStep, Usage};
 
 use super::super::*;
 
-/// A model that says what it was told to, and keeps what it was asked. A token is four bytes.
+/// A model with scripted replies that records its requests. A token is four bytes.
 pub(super) struct Scripted {
     identity: GeneratorIdentity,
     replies: Mutex<VecDeque<String>>,
@@ -23,7 +23,7 @@ impl Scripted {
         Arc::new(Self { identity, replies: Mutex::new(replies), asked: Mutex::default() })
     }
 
-    /// The last prompt of the user's part.
+    /// Returns the user message of the last prompt.
     pub fn last_prompt(&self) -> String {
         self.asked.lock().unwrap().last().unwrap().messages[1].text.clone()
     }
@@ -57,7 +57,7 @@ impl Generator for Scripted {
         let next = self.replies.lock().unwrap().pop_front();
         let gone = || Error::new(ErrorKind::Unavailable, "MODEL_GONE", "the model is gone");
         let reply = next.ok_or_else(gone)?;
-        // `…` at the end: the model had no more tokens.
+        // `…` at the end stands for a model that ran out of tokens.
         let (text, finish) = match reply.strip_suffix('…') {
             Some(text) => (text.to_owned(), Finish::Length),
             None => (reply, Finish::Stop),
@@ -121,7 +121,7 @@ async fn errors_of_the_model_are_passed_on_and_count_as_calls() {
 
 #[tokio::test]
 async fn what_does_not_fit_is_cut_in_the_order_of_the_act() {
-    // The whole prompt has some 1640 tokens; 544 are for the reply and the template.
+    // The whole prompt has about 1640 tokens; 544 are for the reply and the template.
     let model = Scripted::new(2130, &["Action: 1"; 4]);
     let prompted = Prompted::new(model.clone());
     prompted.perform(&choose(), soon(), &prompted.ledger()).await.unwrap();
@@ -175,7 +175,7 @@ async fn a_budget_ends_the_tries_too() {
     assert_eq!(error.reason(), "BUDGET_SPENT");
 }
 
-/// Never replies, and tells of what it is asked as an endpoint does that repeats its requests.
+/// A model that never replies, and reports requests like an endpoint that repeats them.
 struct Silent {
     identity: GeneratorIdentity,
     deadlines: Mutex<Vec<Instant>>,
@@ -257,7 +257,7 @@ async fn a_readable_reply_is_asked_for_once() {
     }
     let spent = ledger.spent();
     assert_eq!((spent.calls, spent.cache_hits), (1, 1));
-    // Another tenant's question is another question.
+    // Another tenant's question has its own cache entry.
     let triage = theirs.perform(&choose(), soon(), &ledger).await.unwrap();
     assert_eq!(triage.step, TriageStep::Enter(1));
     let spent = ledger.spent();

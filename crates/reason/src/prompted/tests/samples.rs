@@ -1,4 +1,4 @@
-//! One of each act, with replies that it has to understand.
+//! A sample of each act, with replies that it has to parse.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use clew_core::{
 
 use super::super::*;
 
-/// Does something with each act.
+/// Callback for each act.
 pub(super) trait Visitor {
     fn visit<A: Act<Output: Debug + PartialEq> + Debug>(&mut self, act: A, replies: &[&str]);
 }
@@ -36,7 +36,7 @@ fn points() -> Vec<MemoryPoint> {
     ]
 }
 
-/// Shows `visitor` a sample of every act, and of every prompt.
+/// Passes a sample of every act, and of every prompt, to `visitor`.
 pub(super) fn visit_all(visitor: &mut impl Visitor) {
     let question = "How did Theseus find his way out?".to_owned();
     let background = "A myth of Crete.".to_owned();

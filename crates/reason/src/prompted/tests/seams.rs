@@ -1,4 +1,4 @@
-//! The seams of the core, on a scripted model.
+//! Implementations of the core's traits, with a scripted model.
 
 use clew_core::{
     Assignment, Evidence, ExtractionTask, GraphBuilder, Reasoner, Span, SummaryLevel, SummaryTask,
@@ -11,7 +11,7 @@ use crate::extractive::fixtures::passage;
 const GIFT: &str = "Ariadne gave Theseus a ball of thread. He tied it to the gate.";
 const FIGHT: &str = "Theseus killed the Minotaur.  He followed\nthe thread out.";
 
-/// The gift is the better passage but comes last.
+/// Returns two passages, of which the better one, the gift, comes last.
 fn evidence() -> Vec<Evidence> {
     vec![passage("fight", 100, FIGHT, 0.1), passage("gift", 7, GIFT, 0.9)]
 }
@@ -37,12 +37,12 @@ async fn an_answer_cites_where_its_quotes_stand() {
     let expected = [
         ("gift", Span::new(28, 44), "a ball of thread"),
         ("fight", Span::new(130, 157), "He followed\nthe thread out."),
-        // What stands nowhere is the whole passage.
+        // A quote that does not occur cites the whole passage.
         ("fight", Span::new(100, 157), FIGHT),
     ];
     assert_eq!(cited, expected);
     assert_eq!((reading.text.as_str(), reading.threshold), ("By a thread.", 0.5));
-    // Three of four quotes are true.
+    // Three of four quotes occur.
     assert_eq!(reading.confidence, 0.875);
     assert_eq!(reading.rationale, "[1] She gave a thread.");
     assert_eq!(reading.cost.model_calls, 1);
@@ -53,7 +53,7 @@ async fn what_has_a_time_is_read_in_its_order_and_cited_by_its_number_there() {
     let reply = r#"{"notes": [{"passage": 1, "note": "First."}], "suffices": true,
         "answer": "By a thread.", "citations": [{"passage": 3, "quote": "a ball of thread"}]}"#;
     let time = |time: &str| time.parse().ok();
-    // Best first: the second turn of a day, what has no time, the day before, the first turn.
+    // Best first: the second turn of a day, a passage without time, the day before, the first turn.
     let evidence = [
         Evidence { event_time: time("2024-05-21"), ..passage("turn-2", 7, GIFT, 0.9) },
         passage("timeless", 0, "A myth.", 0.8),
@@ -187,7 +187,7 @@ const RELATED: &str =
 const ASKED: &str = r#"{"questions": ["Where did he tie the thread?",
     "Where did he tie the red thread?", "Who had a ball?"]}"#;
 
-/// The replies to a passage that is read for two questions of the model's own.
+/// Returns the replies for a passage that is read for two of the model's own questions.
 fn doubts() -> [&'static str; 7] {
     let (at_gate, tied) = (
         r#"{"entities": [{"name": "gate", "kind": "place"}, {"name": "thread", "kind": "other"},
@@ -210,7 +210,7 @@ fn gift() -> ExtractionTask {
     ExtractionTask { text, background, ..ExtractionTask::default() }
 }
 
-/// Entities, and relations as sentences.
+/// Returns the entities, and the relations as sentences.
 fn told(found: &clew_core::Extraction) -> (Vec<&str>, Vec<String>) {
     let names: Vec<&str> = found.entities.iter().map(|entity| entity.name.as_str()).collect();
     let sentence = |relation: &clew_core::Relation| {
@@ -226,7 +226,7 @@ async fn a_passage_is_read_again_for_questions_about_it() {
     let prompted = Prompted::new(model.clone()).with_questions(5);
     let found = prompted.extract(vec![gift()], soon()).await.unwrap();
     let (names, relations) = told(&found[0]);
-    // Each once, and in the order of the text; the passage does not name Minos.
+    // Each once and in text order; the passage does not name Minos.
     assert_eq!(names, ["Ariadne", "Theseus", "thread", "gate"]);
     let expected = ["Ariadne gave to Theseus", "Ariadne had thread", "thread was tied to gate"];
     assert_eq!(relations, expected);
@@ -240,7 +240,7 @@ async fn a_passage_is_read_again_for_questions_about_it() {
     for (call, question) in [(3, "tie the thread?"), (4, "tie the thread?"), (5, "a ball?")] {
         assert!(prompts[call].contains(question), "{}", prompts[call]);
     }
-    // What was found for one question is there for the next.
+    // Entities found for one question are known for the next.
     assert!(prompts[6].contains("gate") && prompts[6].contains("Who had a ball?"));
 }
 

@@ -50,7 +50,7 @@ fn shapes_of_an_object_that_are_repaired() {
         "{\"action\": \"[2]\"}",
         "{\"action\": \"Passage 2.\"}",
         "{\"action\": 2.0}",
-        // Twice the same.
+        // The same twice.
         "{\"action\": 2} or, again, {\"action\": 2}",
         "{\"action\": 2, \"action\": 2}",
         // Lines.
@@ -144,7 +144,7 @@ fn shapes_of_lists() {
         ("{\"facts\": 1}", Found::Prose),
     ] {
         let expected = match text {
-            // A number is a text of its digits.
+            // A number counts as the text of its digits.
             "{\"facts\": 1}" => Err(Found::Wrong("facts")),
             _ => Err(found),
         };
@@ -235,7 +235,7 @@ fn entities_are_chosen_by_number_or_name_each_once() {
     for (text, expected) in [
         ("{entities: [2, 1, 2]}", vec![1, 0]),
         ("{entities: ['MINOS', 'Ariadne', 'ariadne']}", vec![0, 1, 4]),
-        // A number is a number; a text that is a candidate's name is that candidate.
+        // A number is a number; a text that equals a candidate's name means that candidate.
         ("{entities: [1]}", vec![0]),
         ("{entities: ['1']}", vec![2]),
         ("{entities: 'Entity 2'}", vec![1]),

@@ -1,7 +1,7 @@
 //! Prompts as they are sent, and their versions.
 //!
-//! `CLEW_UPDATE_PROMPTS=1 cargo test -p clew-reason` writes the snapshots, and takes new versions into the
-//! table. A text that changed under a version that the table has is refused even so.
+//! `CLEW_UPDATE_PROMPTS=1 cargo test -p clew-reason` writes the snapshots and adds new versions to
+//! the table. It still refuses a changed text under a version that the table already has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -19,7 +19,7 @@ fn updates() -> bool {
     std::env::var_os("CLEW_UPDATE_PROMPTS").is_some()
 }
 
-/// Collects every prompt with what it renders to and the schema that it asks for.
+/// A visitor that collects every prompt with its rendered text and the schema that it requests.
 #[derive(Default)]
 struct Collected(BTreeMap<&'static str, (PromptFile, String)>);
 
