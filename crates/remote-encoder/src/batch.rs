@@ -1,39 +1,41 @@
-//! Splits the texts of a call into batches.
+//! Splitting the texts of a call into batches.
 
 use clew_proto::convert::encoder::max_texts;
 
-/// Bytes of text in one batch, well below the 4 MiB of a message. A text has at most 1 MiB.
+/// Maximum number of bytes of text in one batch, well below the 4 MiB of a message. A text has at
+/// most 1 MiB.
 const BATCH_BYTES: usize = 2 << 20;
 
-/// Bytes of text that a token has at the least in most languages. Only batch sizes depend on it.
+/// Minimum number of bytes of text per token in most languages. Only the sizes of batches depend on
+/// it.
 const BYTES_PER_TOKEN: usize = 4;
 
 /// Special tokens that frame a text.
 const FRAME_TOKENS: usize = 2;
 
-/// What a batch may hold.
+/// Bounds of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// About how many tokens.
+    /// Approximate maximum number of tokens.
     pub tokens: usize,
-    /// Most tokens that the model reads of one text.
+    /// Maximum number of tokens that the model reads of one text.
     pub window_tokens: usize,
     /// Dimension of the model's vectors.
     pub dimension: u32,
 }
 
-/// A part of a call that is embedded together.
+/// Part of a call that is embedded together.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The texts, in the order of the call.
+    /// Texts, in the order of the call.
     pub texts: Vec<String>,
-    /// About how many tokens they have. To know it would cost as much as to tokenise them, which the
+    /// Approximate number of tokens. The exact number would cost as much as tokenising, which the
     /// encoder does anyway.
     pub tokens: usize,
 }
 
-/// Splits `texts` into parts that keep to `bounds`, in order; a text that exceeds them alone is a
-/// part of its own.
+/// Splits `texts` into parts within `bounds`, in order. A text that alone exceeds the bounds is a
+/// part by itself.
 pub(crate) fn split(texts: Vec<String>, bounds: Bounds) -> Vec<Part> {
     let most_texts = max_texts(bounds.dimension);
     let mut parts: Vec<Part> = Vec::new();

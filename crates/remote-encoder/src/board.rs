@@ -1,4 +1,5 @@
-//! The board: batches that wait, members that have room, and who gets which.
+//! Scheduling of batches: batches that wait, members that have room, and the assignment of one to
+//! the other.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,31 +10,33 @@ use clew_runtime::admission::Permit;
 use clew_runtime::peer::Peer;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// A batch that waits for an encoder.
+/// Batch that waits for an encoder.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub texts: Vec<String>,
     pub kind: TextKind,
     pub priority: Priority,
-    /// About how many tokens it has.
+    /// Approximate number of tokens.
     pub tokens: usize,
     pub deadline: Instant,
-    /// The trace of whoever waits.
+    /// Trace context of the caller.
     pub trace_parent: String,
-    /// Where the result goes; closed when the caller gave up.
+    /// Channel for the result, closed when the caller has given up.
     pub reply: oneshot::Sender<Result<Vec<Embedding>, Error>>,
 }
 
-/// A batch given to a member, with the credits it takes there.
+/// Batch assigned to a member, with the credits that it takes there.
 #[derive(Debug)]
 pub(crate) struct Assigned {
     pub job: Job,
     pub _permit: Permit,
 }
 
-/// Who waits and who has room. The number of waiting batches is bounded by their callers' permits.
+/// Scheduler that assigns waiting batches to members with room. The permits of callers bound the
+/// number of waiting batches.
 pub(crate) struct Board {
-    /// Batches of bulk work that a member may have; as many again are kept for people.
+    /// Maximum number of bulk batches that a member may have. As many again are reserved for
+    /// interactive ones.
     window: usize,
     state: Mutex<State>,
     seated: watch::Sender<usize>,
@@ -47,7 +50,7 @@ struct State {
     seats_given: u64,
 }
 
-/// A member that takes batches.
+/// Member that takes batches.
 struct Seat {
     id: u64,
     peer: Peer,
@@ -77,17 +80,17 @@ impl Board {
         Self { window, state: Mutex::default(), seated: watch::Sender::new(0) }
     }
 
-    /// Most batches a member has under way.
+    /// Returns the maximum number of batches that a member has under way.
     pub(crate) fn most_under_way(&self) -> usize {
         2 * self.window
     }
 
-    /// Where the number of members that take batches is seen.
+    /// Returns a receiver that shows the number of members that take batches.
     pub(crate) fn seated(&self) -> watch::Receiver<usize> {
         self.seated.subscribe()
     }
 
-    /// Hands in a batch; one that is handed in again after it was lost goes first.
+    /// Submits a batch. A batch that is submitted again after it was lost goes first.
     pub(crate) fn submit(&self, job: Job, is_repeated: bool) {
         let mut state = self.lock();
         let queue = match job.priority {
@@ -102,7 +105,8 @@ impl Board {
         self.assign(&mut state);
     }
 
-    /// A member takes batches from now on: its number, and where its batches come from.
+    /// Adds a member that takes batches from now on. Returns its number and the receiver of its
+    /// batches.
     pub(crate) fn join(&self, peer: Peer) -> (u64, mpsc::Receiver<Assigned>) {
         let (jobs, assigned) = mpsc::channel(self.most_under_way());
         let mut state = self.lock();
@@ -114,8 +118,8 @@ impl Board {
         (id, assigned)
     }
 
-    /// A member takes no more batches. With the last one, those that wait are refused: their callers
-    /// know whether to wait for another.
+    /// Removes a member, which takes no more batches. When the last one leaves, waiting batches are
+    /// refused: their callers know whether to wait for another member.
     pub(crate) fn leave(&self, id: u64) {
         let mut state = self.lock();
         state.seats.retain(|seat| seat.id != id);
@@ -128,7 +132,7 @@ impl Board {
         }
     }
 
-    /// A batch of that member is done with, however it ended.
+    /// Records that a batch of a member has ended, in whatever way.
     pub(crate) fn done(&self, id: u64, priority: Priority) {
         let mut state = self.lock();
         if let Some(seat) = state.seats.iter_mut().find(|seat| seat.id == id) {
@@ -138,7 +142,7 @@ impl Board {
         self.assign(&mut state);
     }
 
-    /// Gives waiting batches to members with room, those of people first.
+    /// Assigns waiting batches to members with room, interactive ones first.
     fn assign(&self, state: &mut State) {
         let State { interactive, bulk, seats, .. } = state;
         for queue in [interactive, bulk] {
@@ -154,13 +158,14 @@ impl Board {
         }
     }
 
-    // No code that can panic runs under the lock, so a poisoned one holds a valid board.
+    // No code that can panic runs under the lock, so a poisoned lock holds a valid state.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Gives `job` to the member with the fewest tokens under way that has room, or gives it back.
+/// Gives `job` to the member with room that has the fewest tokens under way. Returns the job if
+/// there is none.
 fn give(seats: &mut [Seat], job: Job, window: usize) -> Option<Job> {
     let mut order: Vec<usize> =
         (0..seats.len()).filter(|&i| seats[i].has_room(job.priority, window)).collect();
@@ -168,7 +173,7 @@ fn give(seats: &mut [Seat], job: Job, window: usize) -> Option<Job> {
     let mut job = job;
     for i in order {
         let seat = &mut seats[i];
-        // A member that is just being lost leaves the board by itself.
+        // A member that is being lost leaves the board by itself.
         let Ok((_link, permit)) = seat.peer.try_enter(job.tokens) else { continue };
         let priority = job.priority;
         match seat.jobs.try_send(Assigned { job, _permit: permit }) {
@@ -186,7 +191,7 @@ fn give(seats: &mut [Seat], job: Job, window: usize) -> Option<Job> {
     Some(job)
 }
 
-/// The error while no encoder takes work.
+/// Returns the error for the time in which no encoder takes work.
 pub(crate) fn nobody() -> Error {
     let problem = "no encoder of this model is reachable; retry";
     Error::new(ErrorKind::Unavailable, "NO_PEER", problem)

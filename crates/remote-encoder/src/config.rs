@@ -3,17 +3,19 @@
 use clew_core::{Error, Violations};
 use serde::{Deserialize, Serialize};
 
-/// Section `remote_encoder`: how work is given to encoders on other nodes.
+/// Section `remote_encoder`: settings for giving work to encoders on other nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RemoteEncoderConfig {
-    /// Batches of bulk work that one encoder has under way for this node, 1 to 100; as many again are
-    /// kept free for people. More hides a longer way there, and loses more when an encoder is lost.
+    /// Maximum number of bulk batches that one encoder has under way for this node, 1 to 100. As
+    /// many again are reserved for interactive batches. A larger window hides more network latency,
+    /// and loses more work when an encoder is lost.
     pub window: usize,
-    /// About how many tokens a batch has, 64 to 100,000. Fewer spread a call over more encoders.
+    /// Approximate number of tokens in a batch, 64 to 100,000. Fewer tokens spread a call over more
+    /// encoders.
     pub batch_tokens: usize,
-    /// About how many tokens may wait or be under way, 1,024 to 100,000,000. Beyond it people are
-    /// refused with a retry delay, and bulk work waits.
+    /// Approximate number of tokens that may wait or be under way, 1,024 to 100,000,000. Beyond it,
+    /// interactive calls are refused with a retry delay, and bulk work waits.
     pub queue_tokens: u32,
 }
 
@@ -24,10 +26,11 @@ impl Default for RemoteEncoderConfig {
 }
 
 impl RemoteEncoderConfig {
-    /// Refuses values out of range.
+    /// Checks that all values are in range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every key at fault if a value is out
+    /// of range.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         let mut within = |key: &str, value: usize, low: usize, high: usize| {
@@ -42,8 +45,8 @@ impl RemoteEncoderConfig {
         violations.into_result()
     }
 
-    /// Units (about tokens) that a member may have under way: both halves of the window, with room
-    /// for batches whose single text is larger than a batch.
+    /// Returns the units (about tokens) that a member may have under way: both halves of the
+    /// window, with room for batches whose single text is larger than a batch.
     pub(crate) fn credits(&self) -> u32 {
         u32::try_from(4 * self.window * self.batch_tokens).unwrap_or(u32::MAX)
     }

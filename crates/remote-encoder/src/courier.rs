@@ -1,4 +1,4 @@
-//! A courier: carries batches to one member, over one long stream.
+//! Couriers, each of which carries batches to one member over one long stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,35 +22,35 @@ use crate::board::Assigned;
 use crate::model::{describe, offered};
 use crate::shared::Shared;
 
-/// How long the stream to a member may take to open.
+/// Maximum time for the stream to a member to open.
 const OPEN_PATIENCE: Duration = Duration::from_secs(10);
-/// Pauses before a stream that ended is opened again on the same connection.
+/// First and longest pause before a stream that ended is opened again on the same connection.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// How often batches are looked at whose time is over, so that an answer that never comes does not
-/// keep its place for ever.
+/// Interval at which batches past their deadline are swept, so that an answer that never comes does
+/// not occupy its place for ever.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// The courier of one member, and what is seen of it from outside.
+/// Courier of one member, with its state that others can see.
 #[derive(Clone)]
 pub(crate) struct Courier {
     pub peer: Peer,
     pub shared: Arc<Shared>,
     pub seen: Arc<Seen>,
-    /// Closed when the peer is no member any more.
+    /// Closed when the peer is no longer a member.
     pub member: watch::Receiver<()>,
 }
 
-/// What is seen of a courier.
+/// State of a courier that others can see.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Whether its stream is open and takes batches.
+    /// Whether the stream is open and takes batches.
     pub is_seated: AtomicBool,
     /// Whether the member does not offer the model and is not used.
     pub is_refused: AtomicBool,
 }
 
 impl Courier {
-    /// Carries batches for as long as the peer is a member, and then what it was given before.
+    /// Carries batches as long as the peer is a member, then those that were assigned before.
     pub(crate) async fn run(self) {
         self.carry().await;
         self.shared.tells(&self.peer, Vec::new());
@@ -74,7 +74,8 @@ impl Courier {
                 Err(error) => {
                     let (peer, problem) = (self.peer.name(), error.chain());
                     tracing::warn!(peer, problem, "an encoder is not used");
-                    // Another process may run there one day; this one will not change its models.
+                    // A process does not change its models, but another process may run at this
+                    // address later.
                     self.seen.is_refused.store(true, Ordering::Relaxed);
                     tokio::select! {
                         () = link.lost() => {}
@@ -85,7 +86,7 @@ impl Courier {
                 }
             };
             if let Err(error) = ended {
-                // Members come and go; their proxies tell of it.
+                // Only a debug line: members come and go, and the peers log lost connections.
                 let (peer, problem) = (self.peer.name(), error.chain());
                 tracing::debug!(peer, problem, "the stream to an encoder ended");
             }
@@ -97,7 +98,7 @@ impl Courier {
         }
     }
 
-    /// Has the member describe the model that is worked with, and say what else it offers.
+    /// Asks the member to describe the model in use, and which other models it offers.
     async fn admitted(&self, link: &Link) -> Result<(), Error> {
         loop {
             let wanted = self.shared.identity();
@@ -109,14 +110,15 @@ impl Courier {
             };
             self.shared.tells(&self.peer, told);
             match self.shared.admit(described?).await {
-                // Meanwhile another member told which model it is. This one may offer that as well.
+                // Meanwhile another member has decided the model. This member may offer that one
+                // too.
                 Err(_) if wanted.is_none() && self.shared.identity().is_some() => {}
                 ended => return ended,
             }
         }
     }
 
-    /// In a task of its own, so that a panic ends the stream and not the courier.
+    /// Runs a session in a task of its own, so that a panic ends the stream and not the courier.
     async fn supervised_session(
         &self,
         link: &Link,
@@ -156,13 +158,14 @@ impl Courier {
     }
 }
 
-/// The peer's connection, once it serves; `None` when it is a peer no more.
+/// Waits until the peer serves and returns its connection. Returns `None` if it is no longer a
+/// peer.
 async fn serving(view: &mut watch::Receiver<View>) -> Option<Link> {
     let serves = |view: &View| view.state == PeerState::Serving && view.link.is_some();
     view.wait_for(serves).await.ok()?.link.clone()
 }
 
-/// A place on the board, given up when dropped.
+/// Place on the board, given up when dropped.
 struct Seat<'a> {
     id: u64,
     courier: &'a Courier,
@@ -175,12 +178,12 @@ impl<'a> Seat<'a> {
         (Self { id, courier }, jobs)
     }
 
-    /// A batch is done with, however it ended.
+    /// Records that a batch has ended, in whatever way.
     fn done(&self, priority: Priority) {
         self.courier.shared.board.done(self.id, priority);
     }
 
-    /// Takes no more batches.
+    /// Stops taking batches.
     fn leave(&self) {
         self.courier.seen.is_seated.store(false, Ordering::Relaxed);
         self.courier.shared.board.leave(self.id);
@@ -193,10 +196,10 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// One stream. When it is dropped, the callers of what is under way see that it was lost.
+/// One stream. When it is dropped, the callers of batches under way see that these were lost.
 struct Stream<'a> {
     seat: Seat<'a>,
-    /// The model's fingerprint.
+    /// Fingerprint of the model.
     encoder: String,
     dimension: u32,
     under_way: HashMap<u64, Assigned>,
@@ -235,7 +238,8 @@ impl Stream<'_> {
                         let Some(requests) = &requests else { continue };
                         self.send(assigned, requests)?;
                     }
-                    // It left, and all is sent: the server ends the stream after the last answer.
+                    // The member has left and everything is sent. The server ends the stream after
+                    // the last answer.
                     None => requests = None,
                 },
                 response = responses.message() => match response {
@@ -251,7 +255,7 @@ impl Stream<'_> {
         }
     }
 
-    /// What was assigned before is still carried.
+    /// Stops taking batches. Batches that were assigned before are still carried.
     fn take_no_more(&self, jobs: &mut mpsc::Receiver<Assigned>) {
         self.seat.leave();
         jobs.close();
@@ -271,7 +275,7 @@ impl Stream<'_> {
         self.next_id += 1;
         let batch = Batch {
             id: self.next_id,
-            // Kept here as well: the caller sends it again if it is lost.
+            // A copy: the caller sends the batch again if it is lost.
             texts: job.texts.clone(),
             kind: job.kind,
             priority: job.priority,
@@ -279,22 +283,22 @@ impl Stream<'_> {
             trace_parent: job.trace_parent.clone(),
             encoder: self.encoder.clone(),
         };
-        // There is room: no more is under way than the channel holds. So it is closed.
+        // The channel has room for all batches under way, so a failure means that it is closed.
         requests.try_send(batch_to_wire(batch)).map_err(|_| ended())?;
         self.under_way.insert(self.next_id, assigned);
         Ok(())
     }
 
     fn answer(&mut self, response: EmbedResponse) {
-        // The answer to a batch that was swept.
+        // An unknown id belongs to a batch that was swept.
         let Some(Assigned { job, .. }) = self.under_way.remove(&response.id) else { return };
         let result = result_from_wire(response, job.texts.len(), self.dimension);
-        // A caller that left meanwhile does not want it.
+        // A caller that has given up does not receive the result.
         job.reply.send(result).ok();
         self.seat.done(job.priority);
     }
 
-    /// Gives up batches whose time is over by more than the way back takes.
+    /// Gives up batches whose deadline passed longer ago than an answer takes to arrive.
     fn sweep(&mut self) {
         let now = Instant::now();
         let is_over = |_: &u64, assigned: &mut Assigned| assigned.job.deadline + SWEEP < now;

@@ -1,4 +1,4 @@
-//! The crew of one model: the members that are asked for it, and the couriers to them.
+//! Crew of one model: the members that are asked for it, and the couriers to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::model::Model;
 use crate::options::{RemoteEncoderOptions, SERVICE};
 use crate::shared::{Shared, member};
 
-/// The members that are asked for one model. Dropping it ends its streams and connections.
+/// Members that are asked for one model. Dropping the crew ends its streams and connections.
 pub(crate) struct Crew {
     pub shared: Arc<Shared>,
     pub pool: Pool,
@@ -28,15 +28,16 @@ pub(crate) struct Crew {
 #[derive(Default)]
 struct Couriers {
     tasks: JoinSet<()>,
-    /// By name and address: what ends the courier when it is dropped, and what is seen of it.
+    /// Couriers by name and address: the sender whose drop ends each one, and its visible state.
     by_member: HashMap<(String, String), (watch::Sender<()>, Arc<Seen>)>,
 }
 
 impl Crew {
-    /// Begins to ask the members for the model. They answer by themselves.
+    /// Starts asking the members for the model, without waiting for their answers.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for a configuration or an address that cannot be used.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration or an address is not
+    /// valid.
     pub(crate) async fn gather(options: RemoteEncoderOptions) -> Result<Self, Error> {
         let RemoteEncoderOptions { members, expected, config, peers } = options;
         config.validate()?;
@@ -52,10 +53,11 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Has the pool and the couriers follow the members.
+    /// Makes the pool and the couriers follow the members.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for an address that is none; then nothing is changed.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if an address is not valid. Then nothing is
+    /// changed.
     pub(crate) async fn update(&self, members: Vec<(String, String)>) -> Result<(), Error> {
         let mut couriers = self.couriers.lock().await;
         self.pool.update(members).await?;
@@ -74,16 +76,17 @@ impl Crew {
                 (stays, seen)
             });
         }
-        // Fewer may be left that did not tell.
+        // Fewer members may be left that have not answered, so waiting callers look again.
         self.shared.told.send_modify(|_| {});
         Ok(())
     }
 
-    /// The model, once a member has described it.
+    /// Returns the model, once a member has described it.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if an expected one is not offered by any
-    /// member, or until `deadline` by any that told; [`clew_core::ErrorKind::Unavailable`] if none told until then.
+    /// Returns [`clew_core::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if all
+    /// members have answered, or some until `deadline`, and none offers the expected model. Returns
+    /// [`clew_core::ErrorKind::Unavailable`] if none has answered until `deadline`.
     pub(crate) async fn model(&self, deadline: Instant) -> Result<Arc<Model>, Error> {
         let mut told = self.shared.told.subscribe();
         let waiting = async {
@@ -104,7 +107,8 @@ impl Crew {
         }
     }
 
-    /// What is to be said if so many members told, at least one, and none of them offers the model.
+    /// Returns an error if at least `members` members, and at least one, have answered and none
+    /// offers the model.
     fn refusal(&self, members: usize) -> Option<Error> {
         let wanted = self.shared.identity()?;
         let told = self.told();
@@ -113,8 +117,9 @@ impl Crew {
         is_refused.then(|| wanted.missing_among(&self.offered()))
     }
 
-    /// The error while no member takes work. It may pass even if they all offer other models: who has the model
-    /// already waits for them to be configured.
+    /// Returns the error for the time in which no member takes work. The error is retryable even if
+    /// all members offer other models: a caller that already has the model waits for them to be
+    /// configured.
     pub(crate) fn nobody(&self) -> Error {
         match self.refusal(self.pool.members().len()) {
             Some(refusal) => Error::new(ErrorKind::Unavailable, "NO_PEER", refusal.message()),
@@ -122,13 +127,13 @@ impl Crew {
         }
     }
 
-    /// What each member that told offers, first its current model.
+    /// Returns the models that each member that has answered offers, its current model first.
     pub(crate) fn told(&self) -> Vec<Vec<EncoderIdentity>> {
         let told = self.shared.told.borrow();
         self.pool.members().iter().filter_map(|peer| told.get(&member(peer)).cloned()).collect()
     }
 
-    /// The models that any member offers.
+    /// Returns the models that any member offers.
     pub(crate) fn offered(&self) -> Vec<EncoderIdentity> {
         let mut offered: Vec<EncoderIdentity> = Vec::new();
         for identity in self.told().into_iter().flatten() {
@@ -139,8 +144,8 @@ impl Crew {
         offered
     }
 
-    /// How it shows in the tree: the pool with its members, of which those that do not offer the model
-    /// are `refused`, and those whose stream is not open yet are `joining`.
+    /// Returns the tree node of the crew: the pool with its members. Members that do not offer the
+    /// model are `refused`, and those whose stream is not open yet are `joining`.
     pub(crate) async fn node(&self) -> TreeNode {
         let mut node = self.pool.node();
         if let Some(identity) = self.shared.identity() {

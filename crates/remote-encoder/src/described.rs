@@ -1,18 +1,18 @@
-//! What encoders tell of a model that all of them have, or none.
+//! Cached description of a model that all encoders have, or none.
 
 use std::time::{Duration, Instant};
 
 use clew_core::Error;
 use tokio::sync::Mutex;
 
-/// How long what they told is believed.
+/// Time for which the description of an existing model is cached.
 pub(crate) const BELIEVED: Duration = Duration::from_secs(60);
-/// How long they are asked for it.
+/// Maximum time for asking encoders for a description.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The description of a model, asked for by one caller at a time and believed for a while.
+/// Description of a model, asked for by one caller at a time and cached for a while.
 pub(crate) struct Described<T> {
-    /// The reason by which an encoder says that it has none.
+    /// Reason of the error by which an encoder says that it has no such model.
     absent: &'static str,
     absence_believed: Duration,
     known: Mutex<Option<Known<T>>>,
@@ -24,16 +24,17 @@ struct Known<T> {
 }
 
 impl<T: Clone> Described<T> {
-    /// Nothing is known yet. An encoder without the model says so by the reason `absent`, which is believed for so long.
+    /// Creates an empty cache. An encoder without the model answers with the reason `absent`, and
+    /// its absence is cached for `absence_believed`.
     pub(crate) fn new(absent: &'static str, absence_believed: Duration) -> Self {
         Self { absent, absence_believed, known: Mutex::default() }
     }
 
-    /// The model, as `ask` is told by an encoder until the time that it is given, unless that is known; `None` if there
-    /// is none.
+    /// Returns the cached description. If there is none, calls `ask` with a deadline and caches the
+    /// answer. Returns `None` if the encoders have no such model.
     ///
     /// # Errors
-    /// Those of `ask`.
+    /// Returns the errors of `ask`.
     pub(crate) async fn get<F>(
         &self,
         deadline: Instant,

@@ -1,18 +1,20 @@
-//! Encoders elsewhere: the seams `Encoder` and `Encoders` over a pool of encoder services.
+//! Clients of encoders on other nodes, which implement the traits `Encoder`, `Encoders`,
+//! `MemoryEncoder` and `Reranker` of `clew-core` over pools of encoder services.
 //!
 //! ```text
-//! embed ─► batches ─► Board: who gets the next batch? ─┬─► Courier ══ stream ══► encoder
-//!            ▲          people before bulk work,       └─► Courier ══ stream ══► encoder
-//!            │          fewest tokens under way
-//!            └──── once more, when a batch is lost with its peer ◄──┘
+//! embed ─► batches ─► Board: assigns batches ──────────┬─► Courier ══ stream ══► encoder
+//!            ▲          interactive before bulk,       └─► Courier ══ stream ══► encoder
+//!            │          fewest tokens under way first
+//!            └──── again, when a batch is lost with its peer ◄──┘
 //! ```
 //!
-//! A call is split into batches of bounded size, so that several encoders share it. Each member has a
-//! courier, which keeps one long stream to it with a bounded window of batches. A [`RemoteEncoder`] works with one
-//! model; only members that offer it take part, whichever is current there. Texts are cut for the model here: its
-//! tokenizer comes with its description. [`RemoteEncoders`] has one for each model that somebody works with.
+//! A call is split into batches of bounded size, so that several encoders share it. Each member has
+//! a courier, which keeps one long stream to it with a bounded window of batches. A
+//! [`RemoteEncoder`] works with one model. Only members that offer this model take part, whether or
+//! not it is their current one. The member's description contains the tokenizer, so texts are cut
+//! for the model on this side. [`RemoteEncoders`] has one [`RemoteEncoder`] for each model in use.
 //!
-//! [`RemoteMemoryEncoder`] is the seam `MemoryEncoder` over the memory models of the same services.
+//! [`RemoteMemoryEncoder`] implements `MemoryEncoder` over the memory models of the same services.
 
 mod batch;
 mod board;

@@ -1,4 +1,4 @@
-//! The seam `MemoryEncoder` over memory models elsewhere.
+//! Implementation of the trait `MemoryEncoder` over memory models on other nodes.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -25,35 +25,36 @@ use tonic::{Status, Streaming};
 use crate::described::{BELIEVED, Described};
 use crate::options::SERVICE;
 
-/// Calls that may be under way on one encoder.
+/// Maximum number of calls under way on one encoder.
 const CREDITS: u32 = 64;
-/// After how long of silence an encoder that reads texts counts as lost: it tells every few seconds how far it is.
+/// Silence after which an encoder that reads texts counts as lost. It reports its progress every
+/// few seconds.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Forms memories on other nodes, and has them draft from these.
+/// Client that forms memories on other nodes and drafts from them there.
 ///
-/// Questions about one memory go to the same encoder as long as it serves, which keeps the memory ready; another is
-/// sent the snapshot when it takes over.
+/// Questions about one memory go to the same encoder as long as it serves, because it keeps the
+/// memory ready. An encoder that takes over is sent the memory.
 pub struct RemoteMemoryEncoder {
     encoders: Pool,
-    /// Which memory model the encoders have.
+    /// Memory model that the encoders have.
     described: Described<MemoryModelIdentity>,
 }
 
 impl RemoteMemoryEncoder {
-    /// The memory models of `encoders`, which all have the same or none.
+    /// Creates a client of the memory models of `encoders`, which all have the same model or none.
     pub fn new(encoders: Pool) -> Self {
         Self { encoders, described: Described::new("NO_MEMORY_MODEL", BELIEVED) }
     }
 
-    /// What a pool of encoders for it is made with.
+    /// Returns the options for a pool of encoders for this client.
     pub fn peer_options(reach: Reach) -> PeerOptions {
         PeerOptions { service: SERVICE.to_owned(), credits: CREDITS, reach }
     }
 
-    /// The encoder that is asked of this memory first, if it has room.
+    /// Returns the encoder that is asked about this memory first, if it has room.
     fn keeper(&self, key: &str) -> Option<(Link, Permit)> {
-        // The highest hash of both names: when a member comes or goes, only its memories move.
+        // Rendezvous hashing: when a member comes or goes, only its memories move.
         let hash = |peer: &&Peer| {
             BuildHasherDefault::<DefaultHasher>::default().hash_one((key, peer.name()))
         };
@@ -79,7 +80,7 @@ impl MemoryEncoder for RemoteMemoryEncoder {
     }
 
     async fn form(&self, task: FormTask, deadline: Instant) -> Result<FormedMemory, Error> {
-        // The parts share the bytes: another try copies none.
+        // The parts share the bytes, so a retry copies none.
         let messages = convert::form_to_wire(task);
         self.encoders.call(1, deadline, |channel| form(channel, messages.clone(), deadline)).await
     }
@@ -157,7 +158,7 @@ async fn form(
     Ok(FormedMemory { model, snapshot, tokens, slots })
 }
 
-/// What an encoder tells next.
+/// Returns the next event of an encoder.
 async fn next(events: &mut Streaming<wire::FormMemoryResponse>) -> Result<Told, Error> {
     loop {
         let told = tokio::time::timeout(SILENCE, events.message()).await.map_err(|_elapsed| {
@@ -166,14 +167,14 @@ async fn next(events: &mut Streaming<wire::FormMemoryResponse>) -> Result<Told, 
         })?;
         match told.map_err(failed)? {
             Some(wire::FormMemoryResponse { payload: Some(told) }) => return Ok(told),
-            // Of a newer encoder.
+            // A newer encoder sent an event that this release does not know.
             Some(wire::FormMemoryResponse { payload: None }) => {}
             None => return Err(unfit("no memory, or a part of one")),
         }
     }
 }
 
-/// A question for a memory.
+/// Question for a memory.
 struct Asking<'a> {
     memory: &'a dyn KeptMemory,
     asked: AskedMemory,
@@ -181,7 +182,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Asks the encoder behind `channel`, which is sent the memory if it has not got it.
+    /// Asks the encoder behind `channel`, and sends it the memory if it lacks it.
     async fn of(&self, channel: Channel) -> Result<DraftedClues, Error> {
         let mut client = EncoderServiceClient::new(channel);
         if let Some(drafted) = self.ask(&mut client, Arc::default()).await? {
@@ -214,7 +215,7 @@ fn failed(status: Status) -> Error {
     from_status(&status).with_source(status)
 }
 
-/// That bytes were not as announced is the encoder's fault, and not the caller's.
+/// Blames the encoder, not the caller, for bytes that are not as announced.
 fn of_encoder(error: Error) -> Error {
     match error.kind() {
         ErrorKind::InvalidInput => unfit("another snapshot than it announced").with_source(error),

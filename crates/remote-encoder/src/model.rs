@@ -1,4 +1,4 @@
-//! Which models the members run, as they describe them.
+//! Models that members offer, as they describe them.
 
 use std::time::{Duration, Instant};
 
@@ -13,27 +13,27 @@ use clew_runtime::peer::Link;
 use clew_tokenizer::TokenCounter;
 use tonic::{Status, Streaming};
 
-/// Largest `tokenizer.json` that is taken.
+/// Maximum size of a `tokenizer.json` in bytes.
 const TOKENIZER_BYTES: usize = 64 << 20;
-/// Texts up to this size are sent as they are.
+/// Maximum size of a text that is sent without being cut, in bytes.
 const SHORT_TEXT_BYTES: usize = 16 * 1024;
-/// How long a member may take to describe itself.
+/// Maximum time for a member to describe itself.
 const DESCRIBE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a member says of a model.
+/// Description of a model by a member.
 pub(crate) struct Description {
     pub identity: EncoderIdentity,
     pub tokenizer_json: Vec<u8>,
-    /// All models that it offers, first its current one.
+    /// All models that the member offers, its current one first.
     pub offered: Vec<EncoderIdentity>,
 }
 
-/// Asks a member about a model, or if none is named about its current one.
+/// Asks a member to describe the model `wanted`, or its current one if that is `None`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] for a description that is none;
-/// [`clew_core::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if it does not offer that model; those of
-/// the connection.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the description is not valid,
+/// [`clew_core::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if the member does not
+/// offer the model, and the errors of the connection.
 pub(crate) async fn describe(
     link: &Link,
     wanted: Option<&EncoderIdentity>,
@@ -43,14 +43,14 @@ pub(crate) async fn describe(
     within(deadline, "an encoder describes a model", describing).await
 }
 
-/// Asks a member which models it offers, first its current one.
+/// Asks a member which models it offers, its current one first.
 ///
 /// # Errors
-/// As [`describe`].
+/// Returns the same errors as [`describe`].
 pub(crate) async fn offered(link: &Link) -> Result<Vec<EncoderIdentity>, Error> {
     let deadline = Instant::now() + DESCRIBE_PATIENCE;
     let asking = link.run(async {
-        // The rest, its tokenizer, is not read.
+        // The rest of the stream, the tokenizer, is not read.
         let first = ask(link, None).await?.message().await.map_err(failed)?;
         let DescribeResponse { identity, offered, .. } = first.unwrap_or_default();
         offered_from_wire(identity_from_wire(identity)?, offered)
@@ -76,7 +76,7 @@ fn offered_from_wire(
     offered: Vec<WireIdentity>,
 ) -> Result<Vec<EncoderIdentity>, Error> {
     if offered.is_empty() {
-        // It is older than that question.
+        // The member is of a release that does not list its models yet.
         return Ok(vec![described]);
     }
     offered.into_iter().map(|identity| identity_from_wire(Some(identity))).collect()
@@ -99,28 +99,28 @@ async fn try_describe(link: &Link, wanted: Option<&EncoderIdentity>) -> Result<D
     Ok(Description { identity, tokenizer_json, offered })
 }
 
-/// The model that is worked with.
+/// Model in use.
 pub(crate) struct Model {
     pub identity: EncoderIdentity,
     pub tokenizer: TokenCounter,
 }
 
 impl Model {
-    /// Reads the tokenizer; blocks for a fraction of a second.
+    /// Reads the tokenizer. Blocks for a fraction of a second.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for one that cannot be used.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the tokenizer cannot be used.
     pub(crate) fn try_new(description: Description) -> Result<Self, Error> {
         let Description { identity, tokenizer_json, offered: _ } = description;
         let tokenizer = TokenCounter::try_new("tokenizer.json", &tokenizer_json)?;
         Ok(Self { identity, tokenizer })
     }
 
-    /// The part of `text` that the model reads, which is all that needs to be sent. Of a text without
-    /// any white space for a mebibyte, that mebibyte.
+    /// Returns the part of `text` that the model reads, which is all that needs to be sent. If a
+    /// text has no white space for a mebibyte, that mebibyte is the part.
     pub(crate) fn cut(&self, mut text: String) -> String {
         if text.len() > SHORT_TEXT_BYTES {
-            // First to what is sent at most, which bounds the time as well.
+            // First to the maximum that is sent, which also bounds the time.
             text.truncate(text.floor_char_boundary(TEXT_BYTES));
             let read = self.tokenizer.read_bytes(&text, self.identity.max_tokens as usize);
             text.truncate(read);

@@ -1,22 +1,22 @@
-//! What a remote encoder connects to.
+//! Options of a remote encoder.
 
 use clew_core::EncoderIdentity;
 use clew_runtime::peer::Reach;
 
 use crate::RemoteEncoderConfig;
 
-/// The gRPC service whose health tells whether a member takes work.
+/// gRPC service whose health says whether a member takes work.
 pub(crate) const SERVICE: &str = "clew.encoder.v1.EncoderService";
 
-/// What to connect to.
+/// Members to connect to, and how.
 #[derive(Clone, Debug)]
 pub struct RemoteEncoderOptions {
-    /// The members at first, as names and addresses.
+    /// Initial members, as names and addresses.
     pub members: Vec<(String, String)>,
-    /// The model that is worked with; `None`: the current one of the first member that answers.
+    /// Model to work with. `None` means the current model of the first member that answers.
     pub expected: Option<EncoderIdentity>,
     /// Section `remote_encoder`.
     pub config: RemoteEncoderConfig,
-    /// How they are reached.
+    /// Connection settings.
     pub peers: Reach,
 }

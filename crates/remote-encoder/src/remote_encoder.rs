@@ -1,4 +1,4 @@
-//! The seam: texts in, vectors from other nodes out.
+//! Implementation of the trait `Encoder` over encoders on other nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,16 +22,17 @@ use crate::crew::Crew;
 use crate::model::Model;
 use crate::{RemoteEncoderConfig, RemoteEncoderOptions};
 
-/// How often one batch may be lost with its member: after that it is suspected of being the cause.
+/// Number of times that a batch is sent again after it was lost with its member. After that, the
+/// batch is suspected of being the cause.
 const MAX_LOSSES: u32 = 3;
-/// How often a batch that a person waits for may be refused by full members.
+/// Number of times that an interactive batch is sent again after a full member refused it.
 const MAX_REFUSALS: u32 = 2;
-/// Pauses before a batch is handed in again.
+/// First and longest pause before a batch is submitted again.
 const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
-/// After how long a member whose queue is full is asked again, where it does not say.
+/// Pause before a full member is asked again, if it does not say how long to wait.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
 
-/// Embeds on other nodes with one model. Dropping it ends its streams and connections.
+/// Encoder of one model on other nodes. Dropping it ends its streams and connections.
 pub struct RemoteEncoder {
     crew: Arc<Crew>,
     model: Arc<Model>,
@@ -41,13 +42,13 @@ pub struct RemoteEncoder {
 }
 
 impl RemoteEncoder {
-    /// Connects to the members and waits until the first has described its model. The others follow
-    /// by themselves; those that do not offer it are not used.
+    /// Connects to the members and waits until the first has described its model. The other members
+    /// join in the background. Members that do not offer the model are not used.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a configuration or an address that cannot be used;
-    /// [`ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if an expected model is not offered;
-    /// [`ErrorKind::Unavailable`] if no member answered until `deadline`.
+    /// Returns [`ErrorKind::InvalidInput`] if the configuration or an address is not valid,
+    /// [`ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if an expected model is not
+    /// offered, and [`ErrorKind::Unavailable`] if no member answered until `deadline`.
     pub async fn connect(options: RemoteEncoderOptions, deadline: Instant) -> Result<Self, Error> {
         let config = options.config.clone();
         let crew = Arc::new(Crew::gather(options).await?);
@@ -55,7 +56,7 @@ impl RemoteEncoder {
         Ok(Self::new(crew, model, config))
     }
 
-    /// Embeds with a crew that has told its model.
+    /// Creates an encoder over a crew whose model is known.
     pub(crate) fn new(crew: Arc<Crew>, model: Arc<Model>, config: RemoteEncoderConfig) -> Self {
         let gate =
             Gate::new("the queue for encoders", config.queue_tokens, Duration::from_millis(250))
@@ -63,27 +64,27 @@ impl RemoteEncoder {
         Self { crew, model, config, gate, embedded_tokens: AtomicU64::new(0) }
     }
 
-    /// The members that it works with.
+    /// Returns the members that the encoder works with.
     pub(crate) fn crew(&self) -> &Arc<Crew> {
         &self.crew
     }
 
-    /// Makes `members`, as names and addresses, the members. Those that are missing get no new work
-    /// and finish what they have.
+    /// Replaces the members by `members`, given as names and addresses. Members that are gone get
+    /// no new work and finish what they have.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an address that is none; then nothing is changed.
+    /// Returns [`ErrorKind::InvalidInput`] if an address is not valid. Then nothing is changed.
     pub async fn update(&self, members: Vec<(String, String)>) -> Result<(), Error> {
         self.crew.update(members).await
     }
 
-    /// Tokens embedded since the start.
+    /// Returns the number of tokens embedded since the start.
     pub fn embedded_tokens(&self) -> u64 {
         self.embedded_tokens.load(Ordering::Relaxed)
     }
 
-    /// How it shows in the tree: the pool with its members, of which those that do not offer its model
-    /// are `refused`, and those whose stream is not open yet are `joining`.
+    /// Returns the tree node of the encoder: the pool with its members. Members that do not offer
+    /// the model are `refused`, and those whose stream is not open yet are `joining`.
     pub async fn node(&self) -> TreeNode {
         self.crew.node().await.with_queue(self.gate.in_use(), self.gate.capacity())
     }
@@ -96,7 +97,8 @@ impl RemoteEncoder {
         deadline: Instant,
     ) -> Result<Vec<Embedding>, Error> {
         let Part { texts, tokens } = part;
-        // Bulk work waits for room, which slows its producer down; a person is told at once.
+        // Bulk work waits for room, which slows its producer down. Interactive work is refused at
+        // once.
         let _permit = match priority {
             Priority::Interactive => self.gate.try_enter(tokens)?,
             Priority::Bulk => self.gate.enter(tokens, deadline).await?,
@@ -122,7 +124,8 @@ impl RemoteEncoder {
                     backoff.next_delay()
                 }
                 ErrorKind::Unavailable if failed.reason() == "PEER_LOST" => return Err(failed),
-                // It is full or restarts its workers: bulk work waits, a person is told soon.
+                // The member is full or restarts its workers: bulk work keeps trying, interactive
+                // work soon fails.
                 ErrorKind::Exhausted | ErrorKind::Unavailable
                     if priority == Priority::Bulk || refusals < MAX_REFUSALS =>
                 {
@@ -151,7 +154,7 @@ impl RemoteEncoder {
     }
 }
 
-/// The result of a batch; a stream that is lost drops the sender.
+/// Waits for the result of a batch. A stream that is lost drops the sender.
 async fn received(
     result: oneshot::Receiver<Result<Vec<Embedding>, Error>>,
 ) -> Result<Vec<Embedding>, Error> {
@@ -184,7 +187,7 @@ impl Encoder for RemoteEncoder {
             window_tokens: model.identity.max_tokens as usize,
             dimension: model.identity.dimension,
         };
-        // Long texts are tokenised to be cut.
+        // Long texts have to be tokenised to be cut.
         let parts = tokio::task::spawn_blocking(move || {
             split(texts.into_iter().map(|text| model.cut(text)).collect(), bounds)
         })

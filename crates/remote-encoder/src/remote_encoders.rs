@@ -1,4 +1,5 @@
-//! The seam over all models that the members offer: one remote encoder for each that is asked for.
+//! Implementation of the trait `Encoders` over all models that the members offer, with one remote
+//! encoder for each model that is asked for.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -12,33 +13,33 @@ use tokio::sync::Mutex;
 use crate::crew::Crew;
 use crate::{RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions};
 
-/// How long members may take to answer for a model that nobody asked for before.
+/// Maximum time for members to answer for a model that was not asked for before.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
-/// With so many models, one that nobody works with goes when another is asked for.
+/// Number of models from which on an unused one is dropped when another is asked for.
 const MANY_MODELS: usize = 6;
 
-/// The encoders of other nodes, by their models. Dropping it ends its streams and connections.
+/// Encoders of other nodes by their models. Dropping it ends its streams and connections.
 pub struct RemoteEncoders {
     current: RwLock<Arc<RemoteEncoder>>,
     known: Mutex<Known>,
 }
 
-/// Models that were asked for, and what more are asked for with.
+/// Models that were asked for, with the options for further ones.
 struct Known {
     options: RemoteEncoderOptions,
     models: Vec<Arc<Asked>>,
 }
 
-/// A model that was asked for.
+/// Model that was asked for.
 struct Asked {
     identity: EncoderIdentity,
     crew: Arc<Crew>,
-    /// Once a member has told that it offers it.
+    /// Set once a member has said that it offers the model.
     encoder: OnceLock<Arc<RemoteEncoder>>,
 }
 
 impl Asked {
-    /// Whether somebody waits for it or works with it.
+    /// Returns whether somebody waits for the model or works with it.
     fn is_used(self: &Arc<Self>) -> bool {
         let is_held = |encoder: &Arc<RemoteEncoder>| Arc::strong_count(encoder) > 1;
         Arc::strong_count(self) > 1 || self.encoder.get().is_some_and(is_held)
@@ -53,11 +54,11 @@ impl Asked {
 }
 
 impl RemoteEncoders {
-    /// Connects to the members and waits until the first has described its current model, which becomes the current
-    /// one here.
+    /// Connects to the members and waits until the first has described its current model, which
+    /// becomes the current one here.
     ///
     /// # Errors
-    /// As [`RemoteEncoder::connect`].
+    /// Returns the same errors as [`RemoteEncoder::connect`].
     pub async fn connect(options: RemoteEncoderOptions, deadline: Instant) -> Result<Self, Error> {
         let encoder = Arc::new(RemoteEncoder::connect(options.clone(), deadline).await?);
         let asked = Asked {
@@ -69,10 +70,10 @@ impl RemoteEncoders {
         Ok(Self { current: RwLock::new(encoder), known })
     }
 
-    /// Makes `members`, as names and addresses, the members of all models.
+    /// Replaces the members of all models by `members`, given as names and addresses.
     ///
     /// # Errors
-    /// As [`RemoteEncoder::update`].
+    /// Returns the same errors as [`RemoteEncoder::update`].
     pub async fn update(&self, members: Vec<(String, String)>) -> Result<(), Error> {
         let mut known = self.known.lock().await;
         for asked in &known.models {
@@ -82,7 +83,8 @@ impl RemoteEncoders {
         Ok(())
     }
 
-    /// Makes another model the current one if it is that of every member that tells: they were all configured anew.
+    /// Makes another model the current one if it is the current one of every member that has
+    /// answered: all were configured anew.
     pub async fn follow_current(&self) {
         let now = self.current_encoder();
         let told = now.crew().told();
@@ -102,7 +104,7 @@ impl RemoteEncoders {
         }
     }
 
-    /// How they show in the tree, each as [`RemoteEncoder::node`].
+    /// Returns the tree nodes of all models, each as [`RemoteEncoder::node`].
     pub async fn nodes(&self) -> Vec<TreeNode> {
         let models = self.known.lock().await.models.clone();
         let mut nodes = Vec::with_capacity(models.len());
@@ -129,7 +131,7 @@ impl RemoteEncoders {
         Ok(Arc::clone(asked.encoder.get_or_init(connect)))
     }
 
-    /// The crew of a model, which is gathered if there is none, and how it is worked with.
+    /// Returns the crew of a model, gathering it if there is none, with the configuration.
     async fn asked(
         &self,
         identity: &EncoderIdentity,

@@ -1,4 +1,4 @@
-//! The seam `Reranker` over rerankers elsewhere.
+//! Implementation of the trait `Reranker` over rerankers on other nodes.
 
 use std::time::Instant;
 
@@ -17,28 +17,31 @@ use tonic::Status;
 use crate::described::{BELIEVED, Described};
 use crate::options::SERVICE;
 
-/// Calls that may be under way on one encoder.
+/// Maximum number of calls under way on one encoder.
 const CREDITS: u32 = 64;
-/// Passages of one call: few enough that several encoders share a question, and enough for a batch of each.
+/// Passages of one call: few enough that several encoders share a question, and enough for a batch
+/// on each.
 const PASSAGES_AT_ONCE: usize = 32;
-/// Longest passage that is sent, in bytes: no reranker reads more.
+/// Maximum length of a passage that is sent, in bytes. No reranker reads more.
 const PASSAGE_BYTES: usize = 64 << 10;
 
-/// Reranks on other nodes, the passages of one question on several of them at once.
+/// Client that reranks on other nodes, with the passages of one question spread over several of
+/// them.
 pub struct RemoteReranker {
     encoders: Pool,
-    /// Which reranker the encoders have.
+    /// Reranker that the encoders have.
     described: Described<String>,
 }
 
 impl RemoteReranker {
-    /// The rerankers of `encoders`, which all have the same or none.
+    /// Creates a client of the rerankers of `encoders`, which all have the same reranker or none.
     pub fn new(encoders: Pool) -> Self {
-        // One that is configured anew is to be found soon; one that is there stays.
+        // A reranker that is newly configured should be found soon, so absence is cached for less
+        // time than presence.
         Self { encoders, described: Described::new("NO_RERANKER", BELIEVED / 12) }
     }
 
-    /// What a pool of encoders for it is made with.
+    /// Returns the options for a pool of encoders for this client.
     pub fn peer_options(reach: Reach) -> PeerOptions {
         PeerOptions { service: SERVICE.to_owned(), credits: CREDITS, reach }
     }
@@ -88,7 +91,7 @@ impl Reranker for RemoteReranker {
     }
 }
 
-/// Passages in the parts that calls hold, each passage cut to what is sent.
+/// Splits passages into the parts of calls, and cuts each passage to the maximum length.
 fn parts(passages: Vec<String>) -> Vec<Vec<String>> {
     let most = PASSAGES_AT_ONCE.min(Limits::default().reranked);
     let mut parts: Vec<Vec<String>> = Vec::new();

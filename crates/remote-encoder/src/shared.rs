@@ -1,4 +1,5 @@
-//! What the couriers of one model share: the board, the model, and what members offer.
+//! State that the couriers of one model share: the board, the model, and the models that members
+//! offer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +11,7 @@ use tokio::sync::watch;
 use crate::board::{Board, nobody};
 use crate::model::{Description, Model};
 
-/// What the couriers share.
+/// State that the couriers share.
 pub(crate) struct Shared {
     pub board: Board,
     model: OnceLock<Arc<Model>>,
@@ -18,30 +19,31 @@ pub(crate) struct Shared {
     pub told: watch::Sender<Told>,
 }
 
-/// The models that members offer, as they told, by the members' names and addresses.
+/// Models that members offer, by the members' names and addresses.
 type Told = BTreeMap<(String, String), Vec<EncoderIdentity>>;
 
 impl Shared {
-    /// Nothing is known of the members yet; they work with `expected` if there is one.
+    /// Creates the state before any member is known. The couriers work with `expected`, if it is
+    /// given.
     pub(crate) fn new(board: Board, expected: Option<EncoderIdentity>) -> Self {
         Self { board, model: OnceLock::new(), expected, told: watch::Sender::default() }
     }
 
-    /// The model that is worked with, if it is known already.
+    /// Returns the model in use, if it is known already.
     pub(crate) fn identity(&self) -> Option<EncoderIdentity> {
         let known = self.model.get().map(|model| &model.identity);
         known.or(self.expected.as_ref()).cloned()
     }
 
-    /// The model that is worked with.
+    /// Returns the model in use.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] while no member has described it.
+    /// Returns [`clew_core::ErrorKind::Unavailable`] while no member has described it.
     pub(crate) fn model(&self) -> Result<&Arc<Model>, Error> {
         self.model.get().ok_or_else(nobody)
     }
 
-    /// A member offers these models, or if there are none it is not known what it offers.
+    /// Records the models that a member offers. An empty list means that they are not known.
     pub(crate) fn tells(&self, peer: &Peer, offered: Vec<EncoderIdentity>) {
         let member = member(peer);
         self.told.send_modify(|told| match offered.is_empty() {
@@ -50,25 +52,26 @@ impl Shared {
         });
     }
 
-    /// Admits a member that offers the model of the others. The first member's model becomes that of
-    /// all, unless one is expected.
+    /// Admits a member that offers the model of the others. The first member's model becomes that
+    /// of all, unless one is expected.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH`;
-    /// [`clew_core::ErrorKind::InvalidInput`] for a tokenizer that cannot be used.
+    /// Returns [`clew_core::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if the
+    /// member describes another model, and [`clew_core::ErrorKind::InvalidInput`] if the tokenizer
+    /// cannot be used.
     pub(crate) async fn admit(&self, description: Description) -> Result<(), Error> {
         let (identity, offered) = (description.identity.clone(), description.offered.clone());
         if let Some(expected) = self.identity().filter(|expected| *expected != identity) {
             return Err(expected.missing_among(&offered));
         }
         if self.model.get().is_none() {
-            // Two members that come at the same time both get here; one of them is first.
+            // Two members that come at the same time both get here. One of them wins.
             let model =
                 tokio::task::spawn_blocking(move || Model::try_new(description)).await.map_err(
                     |panic| Error::internal("the tokenizer panicked").with_source(panic),
                 )??;
             self.model.get_or_init(|| Arc::new(model));
-            // Whoever waits for it looks again.
+            // Waiting callers look again.
             self.told.send_modify(|_| {});
         }
         match &self.model()?.identity {
@@ -78,7 +81,7 @@ impl Shared {
     }
 }
 
-/// A member's name and address.
+/// Returns the name and address of a member.
 pub(crate) fn member(peer: &Peer) -> (String, String) {
     (peer.name().to_owned(), peer.address().to_owned())
 }

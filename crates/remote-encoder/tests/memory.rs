@@ -1,4 +1,5 @@
-//! Remote memory models over real servers on loopback, real connections and a real, tiny model.
+//! Tests of remote memory models over real servers on loopback, real connections and a real, tiny
+//! model.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -25,7 +26,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tonic::Code;
 
-/// Longest time that a test waits for what has to happen.
+/// Maximum time that a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 const QUESTION: &str = "Who keeps the bees?";
 
@@ -58,7 +59,7 @@ async fn memory_model() -> Arc<MemoryPool> {
     MemoryPool::load(&config).await.unwrap().unwrap()
 }
 
-/// An encoder service of its own, behind a wire that can be cut.
+/// Encoder service behind a wire that can be cut.
 struct Server {
     memory: Option<Arc<MemoryPool>>,
     wire: FaultyWire,
@@ -76,7 +77,7 @@ impl Server {
         Self { memory, wire, serving }
     }
 
-    /// As when its process is killed: it stops serving and its connections close.
+    /// Simulates the death of the process: it stops serving and its connections close.
     fn kill(&self) {
         self.serving.abort();
         self.wire.cut();
@@ -86,7 +87,7 @@ impl Server {
         self.memory.as_ref().unwrap().ready().0
     }
 
-    /// Tokens of texts that wait or are read.
+    /// Returns the number of tokens of texts that wait or are read.
     fn forming(&self) -> u64 {
         let node = self.memory.as_ref().unwrap().node();
         let gate = node.children.iter().find(|gate| gate.name.ends_with("texts")).unwrap();
@@ -98,7 +99,7 @@ impl Server {
     }
 }
 
-/// Waits until something is so.
+/// Waits until `is_so` holds.
 async fn until(is_so: impl Fn() -> bool) {
     let deadline = soon();
     while !is_so() {
@@ -121,7 +122,7 @@ fn task(words: usize) -> FormTask {
     FormTask { ratio: 2, begun: None, texts: vec![MemoryText { title: "Bees".to_owned(), text }] }
 }
 
-/// A snapshot, and how often somebody fetched it.
+/// Stored memory that counts how often it was fetched.
 struct Kept {
     key: String,
     bytes: Arc<Vec<u8>>,
@@ -163,12 +164,12 @@ async fn another_encoder_takes_over_the_memories_of_one_that_is_lost() {
     let encoder = remote(&[&first, &second]).await;
     let here = memory_model().await;
     assert_eq!(encoder.memory_model(soon()).await.unwrap(), Some(here.identity()));
-    // The second of two memories that differ by a text has its tokens more.
+    // Of two memories that differ by a text, one has the tokens of that text more.
     let counted = encoder.count_tokens(task(3).texts, soon()).await.unwrap();
     let [longer, shorter] = [task(3).texts, Vec::new()].map(|texts| FormTask { texts, ..task(3) });
     let tokens = async |task| here.form(task, soon()).await.unwrap().tokens;
     assert_eq!(counted, tokens(longer).await - tokens(shorter).await);
-    // More than one message has room for.
+    // Larger than one message.
     let formed = encoder.form(task(320), soon()).await.unwrap();
     assert!(formed.snapshot.len() > 1 << 20, "{}", formed.snapshot.len());
     let alike = here.form(task(320), soon()).await.unwrap();
@@ -180,7 +181,7 @@ async fn another_encoder_takes_over_the_memories_of_one_that_is_lost() {
     for _ in 0..4 {
         assert_eq!(draft(&*encoder, &memory, QUESTION).await, drafted);
     }
-    // Here once, and to the one encoder that is asked about it.
+    // Fetched once for `here`, and once for the one encoder that is asked about it.
     assert_eq!((memory.fetched(), first.ready() + second.ready()), (2, 1));
     let (keeper, other) = if first.ready() == 1 { (&first, &second) } else { (&second, &first) };
     let forming = tokio::spawn({
@@ -206,7 +207,8 @@ async fn several_who_miss_a_memory_are_answered_by_one_encoder() {
     let server = Server::start(&embedding().await, Some(memory_model().await)).await;
     let encoder = remote(&[&server]).await;
     let memory = Kept::new(1, encoder.form(task(320), soon()).await.unwrap().snapshot);
-    // The first who sends it does so for all: others are answered before all they send was read.
+    // The first caller sends the memory for all: the others are answered before everything they
+    // send was read.
     let drafts = join_all((0..6).map(|_| draft(&*encoder, &memory, QUESTION))).await;
     assert!(drafts.iter().all(|drafted| *drafted == drafts[0]));
     assert_eq!(server.ready(), 1);
@@ -234,7 +236,7 @@ async fn a_client_that_leaves_stops_the_reading() {
     let encoder = remote(&[&server]).await;
     let forming = tokio::spawn({
         let encoder = Arc::clone(&encoder);
-        // As long as it would take, nobody would wait for it.
+        // So long that nobody would wait for it.
         async move { encoder.form(task(20_000), soon()).await }
     });
     until(|| server.forming() > 0).await;

@@ -1,4 +1,4 @@
-//! Remote encoders over real servers on loopback, real connections and a real, tiny model.
+//! Tests of remote encoders over real servers on loopback, real connections and a real, tiny model.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -24,14 +24,14 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// Longest time that a test waits for what has to happen.
+/// Maximum time that a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// A pool with a random model.
+/// Loads a pool with a random model.
 async fn pool(seed: u64) -> Arc<EncoderPool> {
     pool_of(TinyBert { seed, ..TinyBert::default() }).await
 }
@@ -45,7 +45,7 @@ async fn pool_of(tiny: TinyBert) -> Arc<EncoderPool> {
     Arc::new(EncoderPool::load(model, &config).await.unwrap())
 }
 
-/// A device that begins a batch when the test lets it, and then really computes it.
+/// Device that begins a batch when the test allows it, and then really computes it.
 struct Device {
     pool: Arc<EncoderPool>,
     begun: watch::Sender<Vec<Priority>>,
@@ -53,7 +53,7 @@ struct Device {
 }
 
 impl Device {
-    /// Waits until so many batches have reached it in all.
+    /// Waits until the given number of batches in all has reached the device.
     async fn begun(&self, batches: usize) -> Vec<Priority> {
         let mut begun = self.begun.subscribe();
         let enough = begun.wait_for(|begun| begun.len() >= batches);
@@ -64,7 +64,7 @@ impl Device {
         self.begun.borrow().len()
     }
 
-    /// Computes everything, from now on.
+    /// Allows all batches from now on.
     fn release(&self) {
         self.allowed.add_permits(1 << 20);
     }
@@ -93,10 +93,10 @@ impl Encoder for Device {
     }
 }
 
-/// An encoder service of its own, behind a wire that can be cut.
+/// Encoder service behind a wire that can be cut.
 struct Server {
     device: Arc<Device>,
-    /// Of the model that is not its current one.
+    /// Device of a model that is not the current one.
     next: Option<Arc<Device>>,
     listens: SocketAddr,
     wire: FaultyWire,
@@ -109,7 +109,7 @@ impl Server {
         Self::start_with(&[pool]).await
     }
 
-    /// A server that offers these models.
+    /// Starts a server that offers the models of `pools`.
     async fn start_with(pools: &[&Arc<EncoderPool>]) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let wire = FaultyWire::to(listener.local_addr().unwrap()).await.unwrap();
@@ -138,13 +138,13 @@ impl Server {
         Self { device, next, listens, wire, stop: Mutex::new(Some(stop)), serving }
     }
 
-    /// Computes everything, from now on.
+    /// Allows all batches from now on.
     fn release(&self) {
         self.device.release();
         self.next.iter().for_each(|next| next.release());
     }
 
-    /// Another process takes its place, at the same address.
+    /// Kills the server and starts another process at the same address.
     async fn replaced(self, pools: &[&Arc<EncoderPool>]) -> Self {
         self.kill();
         let Self { wire, mut serving, listens, .. } = self;
@@ -163,7 +163,7 @@ impl Server {
         server
     }
 
-    /// A server that computes what it is given.
+    /// Starts a server that computes what it is given.
     async fn willing(pool: &Arc<EncoderPool>) -> Self {
         Self::willing_with(&[pool]).await
     }
@@ -174,13 +174,13 @@ impl Server {
         server
     }
 
-    /// As when its process is killed: it stops serving and its connections close.
+    /// Simulates the death of the process: it stops serving and its connections close.
     fn kill(&self) {
         self.serving.abort();
         self.wire.cut();
     }
 
-    /// As when its process is told to end.
+    /// Simulates a process that is told to end.
     fn shut_down(&self) {
         self.stop.lock().unwrap().take().unwrap().send(()).unwrap();
     }
@@ -197,7 +197,7 @@ fn options(servers: &[&Server]) -> RemoteEncoderOptions {
     RemoteEncoderOptions {
         members: members(servers),
         expected: None,
-        // Small batches, so that there are several.
+        // Small batches, so that a call has several.
         config: RemoteEncoderConfig { batch_tokens: 64, ..RemoteEncoderConfig::default() },
         peers: PeerConfig {
             keepalive_interval_ms: 1000,
@@ -208,7 +208,7 @@ fn options(servers: &[&Server]) -> RemoteEncoderOptions {
     }
 }
 
-/// A remote encoder whose members are all known and serving.
+/// Connects a remote encoder and waits until all its members serve.
 async fn connect(options: RemoteEncoderOptions) -> Arc<RemoteEncoder> {
     let encoder = Arc::new(RemoteEncoder::connect(options, soon()).await.unwrap());
     let all = encoder.node().await.children.len();
@@ -216,7 +216,7 @@ async fn connect(options: RemoteEncoderOptions) -> Arc<RemoteEncoder> {
     encoder
 }
 
-/// Waits until the members are in these states.
+/// Waits until the members are in the expected states.
 async fn states(encoder: &RemoteEncoder, expected: &[&str]) {
     let deadline = soon();
     loop {
@@ -245,7 +245,7 @@ fn embed(
     tokio::spawn(async move { encoder.embed(texts, TextKind::Passage, priority, soon()).await })
 }
 
-/// What came from elsewhere is what this machine computes.
+/// Asserts that remote embeddings are those that this machine computes.
 async fn assert_as_local(pool: &EncoderPool, texts: Vec<String>, remote: &[Embedding]) {
     let local = pool.embed(texts, TextKind::Passage, Priority::Bulk, soon()).await.unwrap();
     assert_eq!(local.len(), remote.len());
@@ -302,9 +302,9 @@ async fn an_encoder_that_falls_silent_is_missed_within_the_keepalive() {
     let embedded = embed(&encoder, texts.clone(), Priority::Bulk).await.unwrap().unwrap();
     let noticed = silent.elapsed();
     assert_as_local(&pool, texts, &embedded).await;
-    // A second until the ping, a second for its answer, and a margin for a busy machine.
+    // One second until the ping, one second for its answer, and a margin for a busy machine.
     assert!(noticed < Duration::from_secs(5), "{noticed:?}");
-    // It is used again once it speaks.
+    // The member is used again once it answers.
     a.wire.forward();
     states(&encoder, &["serving", "serving"]).await;
 }
@@ -315,7 +315,7 @@ async fn an_encoder_that_leaves_finishes_and_gets_no_new_work() {
     let (mut a, b) = (Server::start(&pool).await, Server::willing(&pool).await);
     let encoder = connect(options(&[&a])).await;
     let begun = embed(&encoder, texts(20), Priority::Bulk);
-    // As many as the window holds, so that none is still on its way there.
+    // As many as the window holds, so that none is still on its way.
     a.device.begun(4).await;
     encoder.update(members(&[&a, &b])).await.unwrap();
     states(&encoder, &["serving", "serving"]).await;
@@ -369,7 +369,7 @@ async fn people_go_before_bulk_work_and_a_full_queue_refuses_them_at_once() {
             encoder.embed(texts(20), TextKind::Query, Priority::Interactive, Instant::now());
         match asked.await.unwrap_err() {
             error if error.kind() == ErrorKind::Exhausted => break error,
-            // There was room still, and no time.
+            // The queue had room, but the deadline had passed.
             error => assert_eq!(error.kind(), ErrorKind::DeadlineExceeded),
         }
         assert!(Instant::now() < deadline, "the queue was never full");
@@ -420,7 +420,7 @@ async fn without_any_encoder_callers_are_told_and_later_served() {
     }
 }
 
-/// An error that names the model that was asked for, and those that are there.
+/// Asserts that the error names the model that was asked for, and those that are there.
 fn assert_mismatch(asked: Result<(), Error>, wanted: &EncoderPool, offered: &[&Arc<EncoderPool>]) {
     let error = asked.unwrap_err();
     assert_eq!((error.kind(), error.reason()), (ErrorKind::WrongState, "ENCODER_MISMATCH"));
@@ -435,7 +435,7 @@ async fn connect_all(servers: &[&Server]) -> RemoteEncoders {
     RemoteEncoders::connect(options(servers), soon()).await.unwrap()
 }
 
-/// Waits until the members are in these states, for each of the models that were asked for.
+/// Waits until the members are in the expected states, for each model that was asked for.
 async fn states_by_model(encoders: &RemoteEncoders, expected: &[&[&str]]) {
     let deadline = soon();
     loop {
@@ -452,7 +452,7 @@ async fn states_by_model(encoders: &RemoteEncoders, expected: &[&[&str]]) {
     }
 }
 
-/// The encoders of that model compute what it computes here.
+/// Asserts that the encoders of a model compute what the pool computes here.
 async fn assert_serves(encoders: &RemoteEncoders, pool: &EncoderPool) {
     let encoder = encoders.of(pool.identity(), soon()).await.unwrap();
     assert_eq!(encoder.identity(), pool.identity());
@@ -462,7 +462,7 @@ async fn assert_serves(encoders: &RemoteEncoders, pool: &EncoderPool) {
     assert_as_local(pool, texts, &embedded).await;
 }
 
-/// Two models whose vectors differ in dimension.
+/// Loads two models whose vectors differ in dimension.
 async fn two() -> (Arc<EncoderPool>, Arc<EncoderPool>) {
     let narrow = TinyBert { seed: 2, width: 32, ..TinyBert::default() };
     (pool(1).await, pool_of(narrow).await)
@@ -475,7 +475,7 @@ async fn a_member_that_offers_two_models_embeds_with_each() {
     let encoders = connect_all(&[&server]).await;
     assert_eq!(encoders.current().identity(), a.identity());
     assert_eq!(encoders.offered(), [a.identity().clone(), b.identity().clone()]);
-    // Whoever asks at the same time gets the same.
+    // Simultaneous callers get the same encoder.
     let (one, other) =
         tokio::join!(encoders.of(b.identity(), soon()), encoders.of(b.identity(), soon()),);
     assert!(Arc::ptr_eq(&one.unwrap(), &other.unwrap()));
@@ -507,7 +507,7 @@ async fn a_model_that_nobody_offers_is_refused_until_somebody_does() {
     let encoders = connect_all(&[&first, &second]).await;
     let asked = encoders.of(c.identity(), soon()).await;
     assert_mismatch(asked.map(drop), &c, &[&a, &b]);
-    // One that does not answer might offer it, and is given its time.
+    // A member that does not answer might offer the model, so it is given its time.
     second.wire.cut();
     first.wire.cut();
     states_by_model(&encoders, &[&["dead", "dead"], &["dead", "dead"]]).await;
@@ -543,7 +543,7 @@ async fn members_whose_models_change_places_serve_both_and_then_agree_on_the_cur
         assert_eq!(encoders.current().identity(), current.identity());
     }
     assert_eq!(encoders.offered(), [b.identity().clone(), a.identity().clone()]);
-    // Whoever holds the one before goes on with it.
+    // A caller that holds the old encoder can continue with it.
     let (kind, bulk) = (TextKind::Passage, Priority::Bulk);
     let embedded = of_a.embed(texts(5), kind, bulk, soon()).await.unwrap();
     assert_as_local(&a, texts(5), &embedded).await;
@@ -562,7 +562,7 @@ async fn whoever_has_a_model_that_nobody_offers_any_more_is_told_which_are_there
     states_by_model(&encoders, &[&["refused"]]).await;
     let asked = of_a.embed(texts(1), TextKind::Query, Priority::Interactive, soon()).await;
     let error = asked.unwrap_err();
-    // It may be configured again.
+    // The model may be configured again.
     assert_eq!((error.kind(), error.reason()), (ErrorKind::Unavailable, "NO_PEER"));
     assert!(error.message().contains(&b.identity().to_string()), "{error}");
     encoders.follow_current().await;
@@ -595,7 +595,7 @@ async fn a_server_refuses_what_it_does_not_offer_and_names_what_it_does() {
         encoder,
         ..Default::default()
     };
-    // No name at all is the current one.
+    // An empty name means the current model.
     let batches = [batch(encoder), batch(b.identity().fingerprint()), batch(String::new())];
     let mut dimensions = Vec::new();
     for batch in batches {

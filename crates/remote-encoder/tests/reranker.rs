@@ -1,4 +1,4 @@
-//! Rerankers, and embedding models behind endpoints, over real servers on loopback.
+//! Tests of rerankers, and of embedding models behind endpoints, over real servers on loopback.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -18,7 +18,7 @@ use clew_testkit::{FaultyWire, ModelEndpoint, write_tiny_bert, write_tiny_rerank
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Longest time that a test waits for what has to happen.
+/// Maximum time that a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 const QUESTION: &str = "who lives by the river?";
 
@@ -37,7 +37,7 @@ async fn reranker(folder: &Path) -> Arc<RerankerPool> {
     Arc::new(RerankerPool::load(folder.to_owned(), &config).await.unwrap())
 }
 
-/// An encoder service of its own, behind a wire that can be cut.
+/// Encoder service behind a wire that can be cut.
 struct Server {
     wire: FaultyWire,
     serving: JoinHandle<Result<(), Error>>,
@@ -143,7 +143,7 @@ async fn a_model_behind_an_endpoint_is_reached_through_an_encoder() {
     };
     let there = RemoteEncoder::connect(options, soon()).await.unwrap();
     assert_eq!(there.identity(), pools.first().identity());
-    // Nobody has its tokenizer: both estimate, and cut texts alike.
+    // No side has the tokenizer: both estimate, and cut texts alike.
     let text = "Ariadne's clew 東京";
     assert_eq!(there.token_spans(text), pools.first().encoder().token_spans(text));
     let mut texts: Vec<String> = (0..50).map(|i| format!("text {i}")).collect();
