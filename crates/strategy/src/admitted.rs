@@ -1,5 +1,5 @@
-//! Which documents a question's filter admits, where what is walked is not filtered itself: the
-//! nodes of a tree, and the segments of a graph.
+//! The documents that a question's filter admits, for data that is not filtered itself: the nodes
+//! of a tree and the segments of a graph.
 
 use std::collections::BTreeSet;
 
@@ -7,25 +7,25 @@ use clew_core::{DocumentId, EntityNode, Error, Filter, Grouping, NodeId, TreeNod
 
 use crate::work::Work;
 
-/// Most documents that a filter by attributes or time admits.
+/// Maximum number of documents that a filter by attributes or time admits.
 const MOST_DOCUMENTS: usize = 200;
 
-/// The documents that may be used.
+/// Documents that may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Admitted {
-    /// All of them.
+    /// All documents.
     All,
     /// Only these.
     Only(BTreeSet<DocumentId>),
 }
 
 impl Admitted {
-    /// What the question's filter admits.
+    /// Finds the documents that the question's filter admits.
     ///
-    /// A filter that only names documents is known by itself. Attributes and event times are known
-    /// to the retriever alone; there, what is admitted are the 200 documents that a search with the
-    /// filter finds best. A document beyond them is left out, and one that the filter excludes
-    /// never gets in.
+    /// A filter that only names documents needs no search. Only the retriever knows attributes and
+    /// event times. For these, the admitted documents are the 200 best that a search with the
+    /// filter finds. Documents beyond them are left out, and a document that the filter excludes is
+    /// never admitted.
     pub(crate) async fn find(work: &mut Work<'_>) -> Result<Self, Error> {
         let filter = &work.question.filter;
         if filter.is_empty() {
@@ -47,14 +47,15 @@ impl Admitted {
         }
     }
 
-    /// Whether a document that is admitted mentions `entity`, as far as its segments are known.
+    /// Returns whether an admitted document mentions `entity`. If not all of its segments are
+    /// known, assumes so.
     pub(crate) fn knows(&self, entity: &EntityNode) -> bool {
         let are_all_known = entity.mentioned_in <= entity.segments.len() as u64;
         !are_all_known || entity.segments.iter().any(|id| self.has(&id.document_id))
     }
 
-    /// Whether a node may cover a document that is admitted; of a node above documents its range
-    /// tells.
+    /// Returns whether a node may cover an admitted document. For a node above documents, its range
+    /// of documents decides.
     pub(crate) fn may_be_under(&self, node: &TreeNode) -> bool {
         let Self::Only(documents) = self else { return true };
         match &node.id {

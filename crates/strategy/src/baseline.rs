@@ -1,5 +1,7 @@
-//! Ways of answering that others use, for comparison: each after what its authors describe, over the same seams,
-//! and under a name of its own where it does less.
+//! Strategies of other systems, for comparison.
+//!
+//! Each follows its authors' description with the traits of this crate. A strategy that does less
+//! than the original has a different name.
 
 mod full_context;
 mod graph_walk;

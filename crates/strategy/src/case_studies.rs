@@ -1,11 +1,14 @@
-//! The case studies of the papers, each with a text of our own of the same shape: what a model replies is written down,
-//! word for word, and all else is computed. Each prompt has to show what the reply goes by, in that order.
+//! Tests with the case studies of the papers, each with our own text of the same shape. The model's
+//! replies are written down word for word; everything else is computed. Each prompt must show the
+//! basis of the reply, in that order.
 //!
-//! - MemWalker, table 6: a summary misleads, the segment does not tell, and the way back leads to the one that does.
-//! - QRMeM, table 5: the entity that matters is not in the question, and what is missing leads to it.
-//! - HGMem, table 6 and appendix H: two facts become one point that neither passage tells.
-//! - MemoRAG, table 2: what is asked is taken apart into what can be searched for.
-//! - LongMemEval, figure 1 and section 5.5: what holds now, out of what was said at different times.
+//! - MemWalker, table 6: a summary misleads, the segment does not answer, and turning back leads to
+//!   the one that does.
+//! - QRMeM, table 5: the question does not name the entity that matters, and what is missing leads
+//!   to it.
+//! - HGMem, table 6 and appendix H: two facts become one point that neither passage states alone.
+//! - MemoRAG, table 2: the question is split into parts that can be searched for.
+//! - LongMemEval, figure 1 and section 5.5: the present state, from statements at different times.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -22,10 +25,11 @@ use clew_reason::prompted::Prompted;
 use crate::testing::{SEGMENT_BYTES, World, evidence, node, saying};
 use crate::{Chat, HgMem, MemWalker, MemoRag, QrmemReflect, Seams, Strategy, TreeMemory};
 
-/// What a model is shown, in this order, and replies. `@words@` in a reply is the number of the passage that says so.
+/// Texts that the model must be shown, in this order, and its reply. `@words@` in a reply stands
+/// for the number of the passage with these words.
 type Line = (&'static [&'static str], &'static str);
 
-/// A model that replies what is written down.
+/// Model with prepared replies.
 struct Scripted {
     identity: GeneratorIdentity,
     lines: Mutex<VecDeque<Line>>,
@@ -85,7 +89,7 @@ fn with_numbers(reply: &str, prompt: &str) -> String {
     parts.map(|(at, part)| if at % 2 == 0 { part.to_owned() } else { number(part) }).collect()
 }
 
-/// Asks a strategy whose every judgement is a reply of the model; all of its lines have to be used.
+/// Asks a strategy whose every judgement is a reply of the model. All lines must be used.
 async fn ask(world: &World, strategy: &dyn Strategy, lines: &[Line]) -> Answer {
     let model = Scripted::new(lines);
     let prompted = Prompted::new(Arc::clone(&model) as Arc<dyn Generator>);
@@ -107,7 +111,7 @@ fn part(ordinal: u32, text: &'static str) -> Evidence {
     saying(evidence("d", start, start + SEGMENT_BYTES, 0.5), Some(text))
 }
 
-/// That it is answered so, by these words of the texts.
+/// Asserts that the answer has this text and quotes these words.
 #[track_caller]
 fn assert_answers(answer: &Answer, text: &str, quotes: &[&str]) {
     assert_eq!((&answer.outcome, answer.text.as_str()), (&Outcome::Answered, text));
@@ -315,7 +319,7 @@ async fn hgmem_makes_one_point_of_what_no_passage_tells_alone() {
     assert_answers(&answer, "As a punishment for his defeat by Idris.", &quotes);
 }
 
-/// What a working memory went through, in words.
+/// Returns a step of the working memory in words.
 fn memory_step(event: &TraceEvent) -> Option<String> {
     match event {
         TraceEvent::Evolved { step, points, .. } => {

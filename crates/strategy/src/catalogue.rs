@@ -1,4 +1,4 @@
-//! All strategies, with what they need and what they cost.
+//! The list of all strategies, with their requirements and costs.
 
 use clew_core::Error;
 use serde::Serialize;
@@ -9,32 +9,33 @@ use crate::{
     SummaryLevels,
 };
 
-/// A strategy as it is offered.
+/// Entry of the list of strategies.
 pub struct Listed {
     /// The strategy.
     pub strategy: &'static dyn Strategy,
-    /// What it does, in a line.
+    /// Description in one line.
     pub does: &'static str,
-    /// What the corpus has to have.
+    /// Data that the corpus must have.
     pub needs: Needs,
-    /// Searches of a question, and calls of a model where one is configured: at most, or about.
+    /// Approximate or maximum number of searches for a question, and of model calls if a model is
+    /// configured.
     pub cost: &'static str,
 }
 
-/// What a strategy needs beside chunks.
+/// Data that a strategy needs besides chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needs {
-    /// Nothing.
+    /// Nothing else.
     Chunks,
-    /// The tree of summaries.
+    /// Tree of summaries.
     Tree,
-    /// The graph of entities.
+    /// Graph of entities.
     Graph,
 }
 
 impl Needs {
-    /// In a word.
+    /// Returns the requirement in one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Chunks => "chunks",
@@ -186,13 +187,14 @@ pub static STRATEGIES: [Listed; 27] = [
     listed(&Route, Chunks, "as what it chooses", "chooses direct, linked or memwalker-best"),
 ];
 
-/// Names that strategies had before, with those that they have: who wrote them down is understood.
+/// Former names of strategies with their present names, so that stored requests keep working.
 const EARLIER_NAMES: [(&str, &str); 2] = [("raptor", "summary-levels"), ("hipporag", "graph-walk")];
 
-/// The strategy of that name, or that had it before; the empty name means the default.
+/// Returns the strategy with this present or former name. The empty name means the default.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] listing the known names.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] with the known names if there is no such
+/// strategy.
 pub fn find(name: &str) -> Result<&'static dyn Strategy, Error> {
     let earlier = EARLIER_NAMES.iter().find(|(earlier, _)| *earlier == name);
     let name = earlier.map_or(name, |(_, now)| now);

@@ -1,4 +1,4 @@
-//! `chat`: what a user's conversations hold, as rounds.
+//! `chat`: recall rounds from a user's conversations.
 
 use async_trait::async_trait;
 use clew_core::{Answer, Error, Evidence};
@@ -6,16 +6,16 @@ use clew_core::{Answer, Error, Evidence};
 use crate::work::{Work, order};
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Rounds that are read where the caller does not say.
+/// Number of rounds read if the caller does not set `k`.
 const DEFAULT_K: usize = 10;
 
-/// The reading of LongMemEval ("LongMemEval: Benchmarking Chat Assistants on Long-Term Interactive Memory",
-/// section 5): turns are searched, completed to rounds, and read with the day of each. Documents that are no
-/// turns are read as they are found.
+/// Strategy for conversations, after LongMemEval ("LongMemEval: Benchmarking Chat Assistants on
+/// Long-Term Interactive Memory", section 5). It searches turns, completes them to rounds, and
+/// reads each with its day. Documents that are no turns are read as found.
 ///
-/// What the question has tokens for is chosen best first, and read in the order of time (section 5.1). Scores stay with
-/// passages, for readers that go by them: there what is superseded comes after what supersedes it
-/// ([`clew_chat::History::Latest`]).
+/// Passages are chosen best first within the question's token limit, and read in order of time
+/// (section 5.1). They keep their scores for readers that rank by score. By score, a superseded
+/// statement comes after the one that supersedes it ([`clew_chat::History::Latest`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Chat;
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::testing::{World, evidence};
 
-    /// A session of a user: rounds of two turns each.
+    /// Adds a session of a user: rounds of two turns each.
     fn session(world: &mut World, session: &str, rounds: u32) {
         for number in 0..2 * rounds {
             let role = if number % 2 == 0 { Role::User } else { Role::Assistant };
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(answer.outcome, Outcome::AnsweredWithShardsMissing(vec![ShardIndex(1)]));
     }
 
-    /// What a user says at the beginning of a day, and its hit.
+    /// Adds a turn of a user at the beginning of a day. Returns its hit.
     fn said(world: &mut World, day: u32, text: &str, score: f32) -> Evidence {
         let id = TurnId { session: format!("day-{day}").parse().unwrap(), number: 0 };
         let time = format!("2024-05-{day:02}T08:00:00Z").parse().ok();

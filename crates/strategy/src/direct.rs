@@ -6,12 +6,12 @@ use clew_core::{Answer, Error, SearchMode};
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
 
-/// One hybrid search for the words of the question, read once.
+/// Strategy that searches once for the words of the question and reads once.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct;
 
-/// Passages read where the caller does not say: enough that an answer that was found is among them,
-/// few enough that reading stays within the time of a search.
+/// Number of passages read if the caller does not set `k`: enough that an answer found by the
+/// search is among them, few enough that reading takes no longer than a search.
 pub(crate) const DEFAULT_K: usize = 10;
 
 #[async_trait]
@@ -30,7 +30,7 @@ impl Strategy for Direct {
     }
 }
 
-/// One search in a mode, one reading.
+/// Searches once in `mode` and reads once.
 pub(crate) async fn search_once(
     mode: SearchMode,
     question: &Question,

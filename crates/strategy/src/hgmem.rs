@@ -1,35 +1,38 @@
-//! `hgmem`: a working memory of points, each about several entities, that says what it lacks.
+//! `hgmem`: answer with a working memory of points, each about several entities, that asks for what
+//! it lacks.
 //!
-//! The method of HGMem ("Improving Multi-step RAG with Hypergraph-based Memory for Long-context Complex
-//! Relational Modeling", sections 3.2 to 3.6), step by step:
+//! The method is HGMem's ("Improving Multi-step RAG with Hypergraph-based Memory for Long-context
+//! Complex Relational Modeling", sections 3.2 to 3.6), step by step:
 //!
 //! 1. At step 0 the question is the only subquery (3.2).
-//! 2. Entities are retrieved for each subquery, with their relations and passages (equation 1): among those
-//!    around a point's entities for a *local investigation* (equation 6), among all that are not in memory
-//!    for a *global exploration* (equation 7).
+//! 2. For each subquery, entities are retrieved with their relations and passages (equation 1). A
+//!    *local investigation* looks among those around a point's entities (equation 6), a *global
+//!    exploration* among all that are not in memory (equation 7).
 //! 3. The memory takes them in: points are updated and inserted, then merged (3.5).
-//! 4. The planner judges whether the memory resolves the question; if not it raises up to
-//!    [`MAX_CONCERNS`] concerns, each of which becomes a subquery (3.4), and it goes on with 2, for at most
-//!    [`MAX_STEPS`] steps.
-//! 5. What the points rest on, and the passages of all their entities as far as a window goes, are read (3.6).
+//! 4. The planner judges whether the memory resolves the question. If not, it raises up to
+//!    [`MAX_CONCERNS`] concerns, each of which becomes a subquery (3.4), and step 2 follows, for at
+//!    most [`MAX_STEPS`] steps.
+//! 5. The passages that the points rest on, and the passages of all their entities as far as a
+//!    window goes, are read (3.6).
 //!
-//! What the paper leaves open is decided so:
-//! - The similarity of an entity and a subquery is that of its name with what is said of it (equations 1 and 7). Of the
-//!   vectors of all entities the signs are stored ([`clew_core::Signs`]): those nearest by them, and those that the
-//!   subquery names, are compared exactly. What was stored before there were vectors, or embedded by another model, has
-//!   none; while there is any such, the entities of the places that a search for the subquery finds best are compared
-//!   too.
-//! - Of the many passages that mention an entity of a long text, those that the search found too are looked
-//!   at first; in the end, those that mention most entities of the memory.
-//! - A point rests on what states a relation between two of its entities, and on the passages found that
-//!   mention two of them.
-//! - A subquery that is as good as an earlier one ([`CLOSE`]) is not asked.
-//! - A point that names an entity which the graph does not know brings it into the question's view.
-//! - What a model says that the memory cannot hold (a point about one entity, a number that is none) is left
-//!   out, as the memory's own limits are kept whatever is said.
-//! - A memory without points, as of a corpus that tells no relations, is answered from what the search for the
-//!   question found.
-//! - An answer cites passages. The reader is given the points too, to see how passages hang together.
+//! Decisions that the paper leaves open:
+//! - The similarity of an entity and a subquery is that of the entity's name and description
+//!   (equations 1 and 7). The graph stores the signs of the vectors of all entities
+//!   ([`clew_core::Signs`]). The entities nearest by these, and those that the subquery names, are
+//!   compared exactly. Entities that were stored before there were vectors, or embedded by another
+//!   model, have no signs. While there are any, the entities of the places that a search for the
+//!   subquery finds best are compared too.
+//! - If many passages of a long text mention an entity, those that the search also found are looked
+//!   at first. In the end, those that mention the most entities of the memory come first.
+//! - A point rests on the segments that state a relation between two of its entities, and on the
+//!   passages found that mention two of them.
+//! - A subquery that is nearly the same as an earlier one ([`CLOSE`]) is not asked.
+//! - A point that names an entity which the graph does not know adds it to the question's view.
+//! - Replies of a model that the memory cannot hold (a point about one entity, an invalid number)
+//!   are dropped, and the memory's own limits always apply.
+//! - If the memory has no points, as for a corpus without relations, the answer comes from what the
+//!   search for the question found.
+//! - An answer cites passages. The reader also gets the points, to see how passages are connected.
 
 #[cfg(test)]
 mod case_studies;
@@ -49,22 +52,22 @@ use crate::admitted::Admitted;
 use crate::work::{Work, cosine};
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Steps in all, the first included: the paper's best (section 5).
+/// Maximum number of steps, including the first: the paper's best value (section 5).
 pub const MAX_STEPS: usize = 3;
 
-/// Most concerns of a step.
+/// Maximum number of concerns in a step.
 pub const MAX_CONCERNS: usize = 3;
 
-/// From this cosine on two subqueries ask the same.
+/// Cosine from which two subqueries count as the same.
 pub const CLOSE: f32 = 0.95;
 
-/// Bytes of the passages that are read in the end: about 6,000 tokens.
+/// Maximum number of bytes of the passages that are read in the end: about 6,000 tokens.
 const WINDOW_BYTES: usize = 24_000;
 
-/// Passages read in the end where the caller does not say.
+/// Number of passages read in the end if the caller does not set `k`.
 const DEFAULT_K: usize = 24;
 
-/// See the module's documentation.
+/// Strategy with a hypergraph as working memory (HGMem). The module's documentation describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct HgMem;
 
@@ -98,26 +101,26 @@ impl Strategy for HgMem {
     }
 }
 
-/// What is asked in a step.
+/// Query of a step.
 struct Subquery {
     text: String,
     vector: Vec<f32>,
     scope: Scope,
 }
 
-/// The memory of a question while it grows.
+/// Memory of a question while it grows.
 struct Memory<'a> {
     work: Work<'a>,
     admitted: Admitted,
     graph: Hypergraph,
     /// Subqueries with their vectors, oldest first.
     asked: Vec<(String, Vec<f32>)>,
-    /// What the search for the question found, best first.
+    /// Passages that the search for the question found, best first.
     hits: Vec<Evidence>,
 }
 
 impl Memory<'_> {
-    /// Retrieves for subqueries, and takes in what is found (equation 2).
+    /// Retrieves for subqueries and takes in what is found (equation 2).
     async fn evolve(&mut self, subqueries: Vec<Subquery>) -> Result<(), Error> {
         self.work.check_time("evolving the working memory")?;
         let mut found = Found::default();
@@ -141,7 +144,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Updates and inserts points; what the memory refuses is left out.
+    /// Updates and inserts points. Changes that the memory refuses are dropped.
     fn change(&mut self, changes: PointChanges, ids: &[PointId], found: &Found) {
         for update in changes.updated {
             let Some(id) = ids.get(update.point) else { continue };
@@ -167,7 +170,8 @@ impl Memory<'_> {
         let (merged, cost) = planner.merge(question, &points, deadline).await?;
         self.work.spend(cost);
         for merging in merged {
-            // Indices are those that the planner saw; a point that was merged before is now another.
+            // Indices are those that the planner saw. A point that was merged earlier has become
+            // another one.
             let of = merging.points.iter().filter_map(|at| self.graph.current(*ids.get(*at)?));
             let of: Vec<PointId> = of.collect();
             let _refused = self.graph.merge(&of, &merging.text).err();
@@ -175,7 +179,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// What is to be asked next (section 3.4); nothing once the memory resolves the question.
+    /// Returns the next subqueries (section 3.4), or none if the memory resolves the question.
     async fn subqueries(&mut self) -> Result<Vec<Subquery>, Error> {
         let question = self.work.question.text.clone();
         let (points, ids) = (self.points(), self.ids());
@@ -227,7 +231,7 @@ impl Memory<'_> {
         Ok(Subquery { text, vector: vector.unwrap_or_default(), scope })
     }
 
-    /// Whether an earlier subquery asks the same.
+    /// Returns whether an earlier subquery asks the same.
     fn was_asked(&self, subquery: &Subquery) -> bool {
         self.asked.iter().any(|(_, asked)| cosine(asked, &subquery.vector) >= CLOSE)
     }
@@ -258,7 +262,7 @@ impl Memory<'_> {
         Ok(self.work.conclude(reading))
     }
 
-    /// The points as a planner is shown them, by number.
+    /// Returns the points as a planner sees them, in order of their numbers.
     fn points(&self) -> Vec<MemoryPoint> {
         let point = |point: &clew_hypergraph::Point| MemoryPoint {
             entities: point.entities.iter().map(|key| self.name_of(key)).collect(),
@@ -276,8 +280,8 @@ impl Memory<'_> {
         known.map_or_else(|| key.to_string(), |entity| entity.name.clone())
     }
 
-    /// The key of a name: of the one entity of the view that is called so too, such as by a surname, or else
-    /// the name's own.
+    /// Returns the key for a name: that of the only entity in the view with this name as an alias,
+    /// such as a surname, else the name's own key.
     fn key_of(&self, name: &str) -> Option<EntityKey> {
         let key = clew_graph::entity_key(name)?;
         let view = self.graph.view();
@@ -294,7 +298,7 @@ impl Memory<'_> {
         }
     }
 
-    /// Shows the memory at the end of a step.
+    /// Reports the memory at the end of a step.
     fn show(&self) {
         let changes = self.graph.changes();
         let point = |point: &clew_hypergraph::Point| PointState {

@@ -1,7 +1,14 @@
-//! Ways of answering a question, one file each, pure over the seams.
+//! Strategies: ways of answering a question, one file each, that depend only on traits.
+//!
+//! ```text
+//! question ─► strategy ─► search, tree, graph, memory ─► evidence ─► reader ─► answer
+//!                ▲   │                                      │
+//!                │   └─► trace, as it works                 │
+//!                └──────────── what is still missing ◄──────┘
+//! ```
 //!
 //! A strategy sees [`Seams`], never a table, a model or a network. To add one, write a file beside
-//! [`direct`](crate::Direct) and name it in [`STRATEGIES`].
+//! [`direct`](crate::Direct) and list it in [`STRATEGIES`].
 
 mod admitted;
 mod baseline;
@@ -50,34 +57,35 @@ pub use qrmem::{
 };
 pub use tree_memory::TreeMemory;
 
-/// A question as it is put to a strategy.
+/// Question as a strategy gets it.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The question, or what to summarise.
+    /// Text of the question, or a description of what to summarise.
     pub text: String,
-    /// What is wanted.
+    /// Task: an answer or a summary.
     pub task: Task,
-    /// When it is asked, if that is known.
+    /// Time at which it is asked, if known.
     pub asked_at: Option<Timestamp>,
-    /// Most passages read; `None` for the strategy's default.
+    /// Maximum number of passages to read; `None` for the strategy's default.
     pub k: Option<usize>,
-    /// Most tokens of the passages that are read, as the corpus' encoder counts them; at least one passage is
-    /// read. A walk of a tree reads as it goes, and ends when it has read as many.
+    /// Maximum number of tokens of the passages to read, as the corpus' encoder counts them. At
+    /// least one passage is read. A tree walk reads as it goes and ends when it has read that many
+    /// tokens.
     pub evidence_tokens: Option<usize>,
-    /// What may be found.
+    /// Filter for the documents that may be found.
     pub filter: Filter,
-    /// What memories of the corpus do for an answer, in strategies that ask them.
+    /// Use of a corpus' memories for an answer, in strategies that ask memories.
     pub memory_use: MemoryUse,
-    /// How conversations are recalled, and how what is found is read.
+    /// Settings for recalling conversations and for reading what is found.
     pub chat: ChatSettings,
-    /// The time that it asks about, if somebody has inferred it already.
+    /// Time range that the question asks about, if already inferred.
     pub range: Option<TimeRange>,
-    /// When the answer must be there.
+    /// Instant by which the answer must be there.
     pub deadline: Instant,
 }
 
 impl Question {
-    /// A question about everything, without limits of its own.
+    /// Creates a question about the whole corpus without limits of its own.
     pub fn new(text: impl Into<String>, deadline: Instant) -> Self {
         Self {
             text: text.into(),
@@ -94,50 +102,51 @@ impl Question {
     }
 }
 
-/// What a strategy works with.
+/// Traits through which a strategy works.
 #[derive(Clone, Copy)]
 pub struct Seams<'a> {
     /// Finds evidence.
     pub retriever: &'a dyn Retriever,
     /// Reads whole documents.
     pub documents: &'a dyn Documents,
-    /// Judges and composes.
+    /// Judges evidence and writes answers.
     pub reasoner: &'a dyn Reasoner,
-    /// The corpus' tree of summaries.
+    /// Tree of summaries of the corpus.
     pub tree: &'a dyn Tree,
-    /// Its graph of entities.
+    /// Graph of entities of the corpus.
     pub graph: &'a dyn GraphMemory,
-    /// Decides where to go in them.
+    /// Decides where to go in the tree and the graph.
     pub navigator: &'a dyn Navigator,
-    /// Says what to look for.
+    /// Plans what to look for.
     pub planner: &'a dyn Planner,
-    /// What is known of the corpus at large.
+    /// General knowledge of the corpus.
     pub memory: &'a dyn Memory,
-    /// The corpus' encoder, to compare texts by meaning.
+    /// Encoder of the corpus, for comparing texts by meaning.
     pub encoder: &'a dyn Encoder,
-    /// Reads entities and relations out of passages while a question waits.
+    /// Extracts entities and relations from passages while a question waits.
     pub graph_builder: &'a dyn GraphBuilder,
 }
 
-/// Where a strategy shows its work while it goes on.
+/// Observer of a strategy at work.
 pub trait Progress: Send + Sync {
-    /// A step was taken.
+    /// Reports a step.
     fn trace(&self, event: TraceEvent);
 
-    /// The next piece of the answer's text is there.
+    /// Reports the next piece of the answer's text.
     fn text(&self, delta: &str);
 }
 
-/// A way of answering.
+/// Way of answering questions.
 #[async_trait]
 pub trait Strategy: Send + Sync {
-    /// The name by which callers choose it.
+    /// Returns the name by which callers choose the strategy.
     fn name(&self) -> &'static str;
 
     /// Answers `question`.
     ///
     /// # Errors
-    /// Those of the seams. That nothing supports an answer is an outcome, not an error.
+    /// Returns the errors of the traits that it uses. If nothing supports an answer, that is an
+    /// outcome, not an error.
     async fn answer(
         &self,
         question: &Question,

@@ -1,8 +1,8 @@
-//! `linked`: what a search finds, and what that names.
+//! `linked`: rank what a search finds, and what that names.
 //!
-//! A question such as "where was the director of the film born?" is answered by two passages, of
-//! which the question resembles only the first. That one names what the second is about, so each
-//! passage is ranked by itself and by the best passage that names it:
+//! The question "where was the director of the film born?" needs two passages, and it resembles
+//! only the first of them. The first passage names what the second is about. So each passage is
+//! ranked by itself and by the best passage that names it:
 //!
 //! ```text
 //! H(p)     = 0.7 * cosine(question, p)  +  0.3 * bm25(question, p) / greatest bm25 found
@@ -11,30 +11,32 @@
 //! score(p) = S0(p)  +  0.6 * L(p)
 //! ```
 //!
-//! A passage links to what its text names ([`GraphQuery::texts`](clew_core::GraphQuery)): with
-//! weight 1 to a document whose title the name is, else with weight 1 / n to each of the n segments
-//! that mention it, if they are no hub ([`HUB_SEGMENTS`]). It does not link over names of the
-//! question, which it was found by, nor over the title of its own document. Dates link as titles
-//! only: two passages about 1985 have nothing else in common.
+//! A passage links to what its text names ([`GraphQuery::texts`](clew_core::GraphQuery)). If the
+//! name is the title of a document, it links to that document with weight 1. Otherwise it links
+//! with weight 1 / n to each of the n segments that mention the name, unless the name is a hub
+//! ([`HUB_SEGMENTS`]). It does not link over names of the question, which the search has already
+//! used, nor over the title of its own document. Dates link only as titles: two passages about 1985
+//! have nothing else in common.
 //!
-//! It takes one search, up to four questions to the graph and two for texts, and neither a language
-//! model nor any embedding but the question's; a filter by attributes or time takes another search.
+//! A question takes one search, up to four queries to the graph for names and two for texts, no
+//! language model, and no embedding except the question's. A filter by attributes or time takes
+//! another search.
 //!
-//! # Where it comes from
+//! # Origin
 //!
-//! It is the bipartite graph of entities and segments of QRMeM ("QRMeM: Unleash the Length
+//! This is the bipartite graph of entities and segments of QRMeM ("QRMeM: Unleash the Length
 //! Limitation through Question then Reflection Memory Mechanism", section 2.1), walked one step
-//! from the best passages. Where QRMeM asks a language model which entities to try, here the
-//! weights decide. 1 / n is the node specificity of HippoRAG ("HippoRAG: Neurobiologically Inspired
-//! Long-Term Memory for Large Language Models", section 2.3); its personalised PageRank would go on
-//! beyond one step, and found less in the measurement below. That a title says what a document is
-//! about is in neither.
+//! from the best passages. QRMeM asks a language model which entities to try; here the weights
+//! decide. The weight 1 / n is the node specificity of HippoRAG ("HippoRAG: Neurobiologically
+//! Inspired Long-Term Memory for Large Language Models", section 2.3). HippoRAG's personalised
+//! PageRank goes beyond one step, and found less in the measurement below. Neither uses the fact
+//! that a title says what a document is about.
 //!
-//! # What was measured
+//! # Measurement
 //!
-//! On 201 questions over four public sets of two hops and more (HotpotQA, two of MuSiQue,
-//! 2WikiMultihopQA), how often the first five passages hold all that is needed, in percent of a
-//! set's questions and as mean of the sets:
+//! The table shows how often the first five passages hold everything needed, in percent of a set's
+//! questions, as the mean of the sets. There are 201 questions over four public sets of two or more
+//! hops (HotpotQA, two of MuSiQue, 2WikiMultihopQA):
 //!
 //! | ranking | mean |
 //! |---|---|
@@ -48,36 +50,36 @@
 //! | score, of all passages (by set: 94, 46, 50, 96) | 71.5 |
 //! | score, where only 100 passages that a search finds have cosine and BM25 | 68.5 |
 //!
-//! The constants were chosen on the same questions, so new ones will do worse; a set has about 50,
-//! so that the mean is good to 2.5 or so. They stand on a plateau: none of them, moved by itself
-//! within the range that its documentation names, changes the mean by more than 1.5.
+//! The constants were chosen on the same questions, so new questions will do worse. A set has about
+//! 50 questions, so the mean is accurate to about 2.5. The constants lie on a plateau: changing any
+//! one of them within the range that its documentation names changes the mean by at most 1.5.
 //!
-//! # Where it differs from what was measured
+//! # Differences from the measured ranking
 //!
-//! - Passages were whole documents there. Here, of a document that is named only one passage
+//! - In the measurement, passages were whole documents. Here, only one passage of a named document
 //!   counts: the one of highest H, else its first segment.
-//! - H of what the search did not find is 0.7 times the lowest cosine that it found, since no seam
-//!   tells it without another search. That is the last line of the table.
-//! - There, a title such as "Paris, Texas" was also known by what stands before the comma, at half
-//!   the weight; the graph does not know it so. That costs 0.5.
-//! - The graph takes a surname alone for all entities that it may mean.
-//! - BM25 scores of different shards have a scale each, which is neglected.
+//! - H of a passage that the search did not find is 0.7 times the lowest cosine that it found,
+//!   since the real value would take another search. The last line of the table measures this.
+//! - In the measurement, a title such as "Paris, Texas" was also known by the part before the
+//!   comma, at half the weight. The graph does not know such a part. That costs 0.5.
+//! - The graph takes a surname alone for every entity that it may mean.
+//! - BM25 scores of different shards have different scales, which is ignored.
 //!
-//! # What it cannot do
+//! # Limits
 //!
-//! - It makes one step. Where three or four hops are needed, the passages in between must be among
-//!   the three best by themselves.
-//! - It does not see that two names mean one thing, unless the graph does: "the First Lady", a
+//! - It makes one step. If three or four hops are needed, the passages in between must be among the
+//!   three best by themselves.
+//! - It does not see that two names mean one thing unless the graph does: "the First Lady", a
 //!   maiden name, an inflected form.
-//! - It does not pass through hubs: of what hundreds of segments mention nothing is told apart.
+//! - It does not pass through hubs: a name that hundreds of segments mention distinguishes nothing.
 //!
-//! # How it shows its work
+//! # Trace
 //!
-//! [`TraceEvent::EdgeFollowed`] tells for each passage that is read over which link it came, if any:
+//! [`TraceEvent::EdgeFollowed`] reports for each returned passage the link that led to it, if any:
 //! `head` and `to` are the titles of both documents, or else their ids, `tail` is the name, and
 //! `score` is what the link added.
 //!
-//! A filter holds for passages and links, as in QRMeM's navigations.
+//! A filter applies to passages and links, as in QRMeM's navigations.
 
 mod link;
 mod passage;
@@ -97,51 +99,50 @@ use crate::admitted::Admitted;
 use crate::work::{Work, overlap};
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Weight of the cosine in H; the rest is that of BM25. 0.6 to 0.8 are on the plateau, see
-/// [`Linked`].
+/// Weight of the cosine in H; BM25 has the rest. 0.6 to 0.8 are on the plateau, see [`Linked`].
 pub const COSINE_SHARE: f32 = 0.7;
 
-/// What a passage gains whose document's title the question names. 0.3 to 1 are on the plateau.
+/// Bonus of a passage whose document's title the question names. 0.3 to 1 are on the plateau.
 pub const NAMED_BONUS: f32 = 0.5;
 
 /// Weight of the best link to a passage. 0.4 to 0.8 are on the plateau.
 pub const LINK_WEIGHT: f32 = 0.6;
 
-/// How many of the best passages link to others. 2 to 5 are on the plateau.
+/// Number of best passages that link to others. 2 to 5 are on the plateau.
 pub const MOST_SOURCES: usize = 3;
 
-/// Most segments that mention a name which is followed; what more mention is a hub. 10 and 20 are
-/// equally good.
+/// Maximum number of segments that may mention a name that is followed; a name with more is a hub.
+/// 10 and 20 are equally good.
 pub const HUB_SEGMENTS: u64 = 20;
 
-/// Passages that the search finds. 30 to 200 rank equally well; the more are found, the more of
-/// those that links lead to are known.
+/// Number of passages that the search finds. 30 to 200 rank equally well. With more, more of the
+/// passages that links lead to have known scores.
 const HITS: usize = 100;
 
-/// Most names of the question, and of a passage.
+/// Maximum number of names of the question, and of a passage.
 const MAX_NAMES: (usize, usize) = (32, 256);
 
-/// Most segments that are read to find out where links lead.
+/// Maximum number of segments that are read to find out where links lead.
 const MAX_TARGETS: usize = 200;
 
-/// Passages read where the caller does not say, as for [`Direct`](crate::Direct).
+/// Number of passages read if the caller does not set `k`, as for [`Direct`](crate::Direct).
 const DEFAULT_K: usize = 10;
 
-/// Ranks passages by themselves and by the best passage that names what they are about: graph
-/// retrieval for chains of facts without a language model.
+/// Strategy that ranks passages by themselves and by the best passage that names what they are
+/// about: graph retrieval for chains of facts without a language model.
 ///
-/// With S0 of a passage its [`COSINE_SHARE`] of the cosine, the rest of its share of the greatest
-/// BM25 score, and [`NAMED_BONUS`] if the question names its title, the score is S0 and
-/// [`LINK_WEIGHT`] times the S0 of the best of [`MOST_SOURCES`] passages that name it: in full where
-/// the name is its title, else divided by the segments that mention the name, if they are at most
-/// [`HUB_SEGMENTS`].
+/// S0 of a passage is [`COSINE_SHARE`] of its cosine, plus the remaining share of its BM25 score
+/// relative to the greatest one, plus [`NAMED_BONUS`] if the question names its title. The score is
+/// S0 plus [`LINK_WEIGHT`] times the S0 of the best of [`MOST_SOURCES`] passages that name it: in
+/// full if the name is its title, otherwise divided by the number of segments that mention the
+/// name, if they are at most [`HUB_SEGMENTS`].
 ///
-/// It is QRMeM's bipartite graph of entities and segments walked one step, with HippoRAG's node
-/// specificity for weights. On four public multi-hop sets (2WikiMultihopQA, HotpotQA, MuSiQue
-/// twice; 201 questions) all that is needed is among the first five passages for 71.5 percent of
-/// the questions, against 34.3 for reciprocal rank fusion; 68.5 where scores are known of 100
-/// passages only, as here. It makes one step, so chains of three and four hops, names that differ
-/// and names that everything mentions are beyond it. `linked.rs` has the details.
+/// This is QRMeM's bipartite graph of entities and segments, walked one step, with HippoRAG's node
+/// specificity as weights. On four public multi-hop sets (2WikiMultihopQA, HotpotQA, MuSiQue twice;
+/// 201 questions) the first five passages hold everything needed for 71.5 percent of the questions,
+/// against 34.3 for reciprocal rank fusion, and for 68.5 percent if scores are known of only 100
+/// passages, as here. It makes one step, so it misses chains of three and four hops, different
+/// names for one thing, and names that everything mentions. `linked.rs` has the details.
 #[derive(Clone, Copy, Debug)]
 pub struct Linked;
 
@@ -171,7 +172,7 @@ impl Strategy for Linked {
     }
 }
 
-/// The entities that the question names. Documents that have their titles gain by it.
+/// Returns the entities that the question names, and gives documents with these titles their bonus.
 async fn named_by_question(
     work: &mut Work<'_>,
     admitted: &Admitted,
@@ -185,7 +186,7 @@ async fn named_by_question(
         let reason = "the question names them".to_owned();
         work.trace(TraceEvent::EntitiesChosen { entities, reason });
     }
-    // A document has one title, so it is there once.
+    // A document has one title, so it is in the map once.
     let titled: BTreeMap<&DocumentId, &EntityNode> = named
         .iter()
         .flat_map(|entity| entity.titled.iter().map(move |document| (document, entity)))
@@ -243,7 +244,7 @@ async fn link(
     Ok(())
 }
 
-/// The best `k` passages with their scores, and over which links they came.
+/// Returns the best `k` passages with their scores, and reports the links that led to them.
 fn best(work: &Work<'_>, passages: Passages, k: usize) -> Vec<Evidence> {
     let ranking = passages.ranking();
     let kept = &ranking[..k.min(ranking.len())];
@@ -272,14 +273,14 @@ fn best(work: &Work<'_>, passages: Passages, k: usize) -> Vec<Evidence> {
     evidence
 }
 
-/// The entities that a text names, by key.
+/// Returns the entities that a text names.
 async fn names_in(work: &mut Work<'_>, text: &str, most: usize) -> Result<Vec<EntityNode>, Error> {
     let query =
         GraphQuery { texts: vec![text.to_owned()], most_entities: most, ..GraphQuery::default() };
     Ok(work.subgraph(&query).await?.entities)
 }
 
-/// The texts of segments, as far as they are there.
+/// Returns the texts of those segments that exist.
 async fn segments(
     work: &mut Work<'_>,
     ids: &[SegmentId],

@@ -1,4 +1,4 @@
-//! `memwalker`, `memwalker-best`, `memwalker-beam`: down a tree of summaries to a segment that
+//! `memwalker`, `memwalker-best`, `memwalker-beam`: walk down a tree of summaries to a segment that
 //! answers.
 
 mod beam;
@@ -20,55 +20,59 @@ use walk::Walk;
 
 pub use corpus::MAX_GROUPED;
 
-/// Most calls of the navigator in a walk. Three levels of eight children reach a segment in four
-/// calls, so that a walk may turn back several times.
+/// Maximum number of navigator calls in a walk. Three levels of eight children reach a segment in
+/// four calls, so a walk may turn back several times.
 pub const MAX_STEPS: usize = 24;
 
-/// Most children that are shown at a node; of more, those with the best scores.
+/// Maximum number of children that are shown at a node. Of more, those with the best scores are
+/// shown.
 pub const MAX_SHOWN: usize = 16;
 
-/// Most bytes of what was read on the way that are carried along: about 2,000 tokens, half of the
-/// window of the model in the paper.
+/// Maximum number of bytes of working memory: about 2,000 tokens, half of the window of the paper's
+/// model.
 pub const MEMORY_BYTES: usize = 8000;
 
-/// Nodes of a level that a beam goes through.
+/// Number of nodes of a level that a beam keeps.
 pub const BEAM_WIDTH: usize = 3;
 
-/// Most nodes whose children a walk by scores looks at; it asks the navigator at segments only.
+/// Maximum number of nodes whose children a walk by scores looks at. Such a walk asks the navigator
+/// only at segments.
 pub const MAX_EXPANDED: usize = 64;
 
-/// Passages that a search finds for the question before the walk, as hints of where to go.
+/// Number of passages that a search finds before the walk, as hints where to go.
 const HINTS: usize = 64;
 
-/// The reason of an error that tells that the navigator's reply could not be read.
+/// Reason in the error for replies of the navigator that could not be read.
 const UNREADABLE_REPLY: &str = "UNREADABLE_REPLY";
 
-/// Walks a tree of summaries from the top ("Walking Down the Memory Maze", section 3, Navigation).
+/// Strategy that walks a tree of summaries from the top ("Walking Down the Memory Maze", section 3,
+/// Navigation).
 ///
 /// The paper's walk goes depth first. At an inner node the navigator sees the summaries of the
-/// children not visited yet, and enters one or turns back; at a segment it answers or turns back.
-/// Back at the parent, the child it comes from is visited. What was read on the way, summaries of
-/// inner nodes and texts of segments in the order in which they were visited, is carried along as
-/// working memory, up to [`MEMORY_BYTES`]. A reply that cannot be read three times in a row ends
-/// the walk without an answer.
+/// children not visited yet, and enters one or turns back. At a segment it answers or turns back. A
+/// child that the walk returns from counts as visited. The walk carries along a working memory of
+/// what it has read, up to [`MEMORY_BYTES`]: summaries of inner nodes and texts of segments in the
+/// order of visits. If a reply cannot be read three times in a row, the walk ends without an
+/// answer.
 ///
-/// Two more orders ask the navigator at segments only, and go by a score: half the cosine of
-/// question and summary, half how well the best passage that a node covers was found by a search.
-/// *Best first* always goes on at the best node not visited yet. A *beam* takes the best
+/// Two more orders ask the navigator only at segments, and otherwise go by a score: half the cosine
+/// of question and summary, half how well a search found the best passage that the node covers.
+/// *Best first* always continues at the best node not visited yet. A *beam* takes the best
 /// [`BEAM_WIDTH`] nodes of each level, and then reads the segments it met, best first.
 ///
-/// Beyond the paper:
-/// - One hybrid search for the question comes before the walk; how well what a child covers was
-///   found is a hint for the navigator. An extractive navigator has little else to go by.
-/// - A node without children that are not visited is left without asking: the paper's prompt has no
+/// Additions to the paper:
+/// - One hybrid search for the question comes before the walk. How well it found what a child
+///   covers is a hint for the navigator. An extractive navigator has little else to go by.
+/// - A node without unvisited children is left without asking, since the paper's prompt offers no
 ///   choice there.
-/// - Each shard of a corpus has a tree, whose roots have one root above them; between it and more than [`MAX_GROUPED`]
-///   of them there are levels that are made for the question, see `memwalker/corpus.rs`.
+/// - Each shard of a corpus has a tree, and the roots of these trees have one root above them. If
+///   there are more than [`MAX_GROUPED`] roots, levels in between are made for the question, see
+///   `memwalker/corpus.rs`.
 /// - [`MAX_STEPS`] bounds the calls of the navigator, and a question's `k` the segments that are
 ///   read.
-/// - What the question's filter excludes is not shown. Of attributes and times the search knows
-///   best: there the 200 documents that it finds first are walked.
-/// - A node that is there no more counts as visited, without an answer.
+/// - Nodes that the question's filter excludes are not shown. A filter by attributes or time admits
+///   the 200 documents that the search finds first.
+/// - A node that no longer exists counts as visited, without an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct MemWalker {
     name: &'static str,
@@ -83,20 +87,20 @@ enum Order {
 }
 
 impl MemWalker {
-    /// The walk of the paper.
+    /// Walks as in the paper.
     pub const DEPTH_FIRST: Self = Self { name: "memwalker", order: Order::DepthFirst };
-    /// Always on at the best node.
+    /// Always continues at the best node.
     pub const BEST_FIRST: Self = Self { name: "memwalker-best", order: Order::BestFirst };
-    /// The best nodes of each level.
+    /// Follows the best nodes of each level.
     pub const BEAM: Self = Self { name: "memwalker-beam", order: Order::Beam };
 }
 
-/// How a walk ended.
+/// End of a walk.
 #[derive(Debug)]
 enum End {
-    /// At a segment that answers.
+    /// The walk ended at a segment that answers.
     Answer(Reading),
-    /// Without an answer, and why.
+    /// The walk ended without an answer, for this reason.
     NoAnswer(String),
 }
 

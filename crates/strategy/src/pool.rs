@@ -1,19 +1,19 @@
-//! Several rankings of passages become one.
+//! Fusion of several rankings of passages into one.
 
 use std::collections::BTreeMap;
 
 use clew_core::fusion::RECIPROCAL_RANK_BASE;
 use clew_core::{ChunkId, Evidence};
 
-/// Passages out of several rankings, by the sum of their reciprocal ranks ("Reciprocal Rank Fusion
-/// outperforms Condorcet and individual Rank Learning Methods").
+/// Passages of several rankings, scored by the sum of their reciprocal ranks ("Reciprocal Rank
+/// Fusion outperforms Condorcet and individual Rank Learning Methods").
 ///
-/// What one search says of a passage is not comparable with what another says of it; its place is.
+/// Scores of different searches are not comparable; ranks are.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(BTreeMap<ChunkId, (Evidence, f32)>);
 
 impl Pool {
-    /// Adds a ranking, best first, of which places count by `weight`.
+    /// Adds a ranking, best first. Its ranks count with `weight`.
     pub(crate) fn add(&mut self, ranking: Vec<Evidence>, weight: f32) {
         for (place, evidence) in ranking.into_iter().enumerate() {
             let score = weight / (RECIPROCAL_RANK_BASE + 1.0 + place as f32);
@@ -21,7 +21,8 @@ impl Pool {
         }
     }
 
-    /// The `k` best, best first; equals by chunk. Their scores are the sums.
+    /// Returns the `k` best passages, best first, equal ones in order of chunk ids. Their scores
+    /// are the sums.
     pub(crate) fn best(self, k: usize) -> Vec<Evidence> {
         let scored = self.0.into_values().map(|(evidence, score)| Evidence { score, ..evidence });
         let mut best: Vec<Evidence> = scored.collect();

@@ -1,5 +1,5 @@
-//! A small world to ask questions in: fakes of the seams that say what they are told to, and write
-//! down what they were asked.
+//! A small world for tests: fakes of the traits that return what they are told and record what they
+//! are asked.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{LazyLock, Mutex};
@@ -23,10 +23,10 @@ use clew_core::{
 
 use crate::{Progress, Question, Seams, Strategy, TreeMemory};
 
-/// Bytes of a segment's text where a test does not say.
+/// Bytes of a segment's text if a test does not say otherwise.
 pub(crate) const SEGMENT_BYTES: usize = 100;
 
-/// Everything a strategy sees.
+/// World with everything that a strategy sees.
 pub(crate) struct World {
     pub(crate) question: Question,
     pub(crate) retriever: FakeRetriever,
@@ -81,19 +81,19 @@ impl World {
         }
     }
 
-    /// What was shown, each step in a few words.
+    /// Returns the reported steps, each in a few words.
     pub(crate) fn steps(&self) -> Vec<String> {
         self.seen.0.lock().unwrap().iter().map(Shown::in_words).collect()
     }
 
-    /// The steps whose words begin so.
+    /// Returns the steps whose words begin with `kind`.
     pub(crate) fn steps_of(&self, kind: &str) -> Vec<String> {
         let mut steps = self.steps();
         steps.retain(|step| step.starts_with(kind));
         steps
     }
 
-    /// The trace.
+    /// Returns the trace.
     pub(crate) fn trace(&self) -> Vec<TraceEvent> {
         let shown = self.seen.0.lock().unwrap();
         let event = |shown: &Shown| match shown {
@@ -144,7 +144,7 @@ impl Shown {
     }
 }
 
-/// Such as `inserted 1 ISSUS,XODAR of b#0`.
+/// Describes a point, such as `inserted 1 ISSUS,XODAR of b#0`.
 fn point_in_words(point: &PointState) -> String {
     let PointState { number, fate, entities, segments, merged_from, .. } = point;
     let segments: Vec<String> = segments.iter().map(ToString::to_string).collect();
@@ -167,7 +167,7 @@ impl Progress for Seen {
     }
 }
 
-/// A cost that is told apart by its number of calls.
+/// Returns a cost that is recognised by its number of calls.
 pub(crate) fn calls(model_calls: u64) -> Cost {
     Cost { model_calls, ..Cost::default() }
 }
@@ -176,7 +176,7 @@ pub(crate) fn document(id: &str) -> DocumentId {
     id.parse().unwrap()
 }
 
-/// The passage `start..end` of a document.
+/// Returns the passage `start..end` of a document.
 pub(crate) fn evidence(id: &str, start: usize, end: usize, score: f32) -> Evidence {
     let corpus: CorpusName = "test".parse().unwrap();
     Evidence {
@@ -197,7 +197,7 @@ pub(crate) fn evidence(id: &str, start: usize, end: usize, score: f32) -> Eviden
     }
 }
 
-/// A segment that says something, filled up with blanks.
+/// Returns a segment with this text, padded with spaces.
 pub(crate) fn saying(segment: Evidence, said: Option<&str>) -> Evidence {
     match said {
         Some(said) => Evidence { text: format!("{said:SEGMENT_BYTES$}"), ..segment },
@@ -205,7 +205,7 @@ pub(crate) fn saying(segment: Evidence, said: Option<&str>) -> Evidence {
     }
 }
 
-/// Finds for each query what it is told; nothing otherwise.
+/// Retriever that finds for each query what it is told, or nothing.
 #[derive(Default)]
 pub(crate) struct FakeRetriever {
     pub(crate) found: BTreeMap<String, Vec<Evidence>>,
@@ -234,11 +234,11 @@ impl Retriever for FakeRetriever {
     }
 }
 
-/// The documents that it is told.
+/// Documents that it is told.
 #[derive(Default)]
 pub(crate) struct FakeDocuments {
     pub(crate) all: Vec<Document>,
-    /// The shard that does not answer.
+    /// Shard that does not answer.
     pub(crate) missing: Option<ShardIndex>,
 }
 
@@ -275,7 +275,7 @@ impl Documents for FakeDocuments {
     }
 }
 
-/// Reads an answer out of whatever it is given.
+/// Reasoner that reads an answer from whatever it is given.
 pub(crate) struct FakeReasoner {
     pub(crate) confidence: f32,
     pub(crate) cost: Cost,
@@ -293,22 +293,22 @@ impl Default for FakeReasoner {
 }
 
 impl FakeReasoner {
-    /// What was read last, as it was given.
+    /// Returns the evidence of the last reading, in its order.
     pub(crate) fn evidence(&self) -> Vec<Evidence> {
         self.read.lock().unwrap().clone()
     }
 
-    /// The points that were read with it.
+    /// Returns the points of the last reading.
     pub(crate) fn points(&self) -> Vec<MemoryPoint> {
         self.points.lock().unwrap().clone()
     }
 
-    /// What was wanted, each time.
+    /// Returns the task of each reading.
     pub(crate) fn tasks(&self) -> Vec<Task> {
         self.tasks.lock().unwrap().clone()
     }
 
-    /// What was read last, in the order of scores.
+    /// Returns the places of the last reading, in the order of scores.
     pub(crate) fn read_last(&self) -> Vec<String> {
         let mut read = self.read.lock().unwrap().clone();
         read.sort_by(|a, b| b.score.total_cmp(&a.score));
@@ -339,19 +339,19 @@ pub(crate) fn reading(confidence: f32, cost: Cost) -> Reading {
     }
 }
 
-/// Embeds in the plane: a text that is looked for lies along the first axis, and a passage at the
-/// cosine that it is told, 0 otherwise.
+/// Encoder into the plane: a query lies along the first axis, and a passage at the cosine that it
+/// is told, else 0.
 #[derive(Default)]
 pub(crate) struct FakeEncoder {
     cosines: BTreeMap<String, f32>,
-    /// Whether texts that are looked for are told from each other, each by an axis of its own.
+    /// Whether different queries have different vectors, each along an axis of its own.
     pub(crate) tells_queries_apart: bool,
     queries: Mutex<Vec<String>>,
     embedded: Mutex<Vec<(Vec<String>, TextKind)>>,
 }
 
 impl FakeEncoder {
-    /// Along the first axis and one of its own.
+    /// Returns a vector along the first axis and one of its own.
     fn apart(&self, text: &str) -> Vec<f32> {
         let mut queries = self.queries.lock().unwrap();
         if !queries.iter().any(|known| known == text) {
@@ -385,7 +385,7 @@ impl Encoder for FakeEncoder {
         &IDENTITY
     }
 
-    /// A token a byte.
+    /// Returns one token per byte.
     fn token_spans(&self, text: &str) -> Vec<Span> {
         (0..text.len()).map(|at| Span::new(at, at + 1)).collect()
     }
@@ -414,18 +414,18 @@ impl Encoder for FakeEncoder {
     }
 }
 
-/// A tree drawn by hand.
+/// Hand-made tree.
 #[derive(Default)]
 pub(crate) struct FakeTree {
     pub(crate) tops: Vec<TreeNode>,
     pub(crate) children: Vec<(NodeId, Vec<TreeNode>)>,
     pub(crate) gone: Vec<NodeId>,
-    /// What segments say, by ordinal.
+    /// Texts of segments, by ordinal.
     pub(crate) texts: BTreeMap<u32, &'static str>,
     pub(crate) missing: MissingOfTree,
 }
 
-/// The shard that does not answer when a tree is asked for its top, for children, for a segment.
+/// Shards that do not answer when a tree is asked for its top, for children, or for a segment.
 #[derive(Default)]
 pub(crate) struct MissingOfTree {
     pub(crate) tops: Option<ShardIndex>,
@@ -433,7 +433,7 @@ pub(crate) struct MissingOfTree {
     pub(crate) segment: Option<ShardIndex>,
 }
 
-/// A node above documents, over those from `first` to `last`.
+/// Creates a node above documents, over those from `first` to `last`.
 pub(crate) fn upper(number: u8, first: &str, last: &str, children: u32) -> TreeNode {
     TreeNode {
         id: NodeId::Upper { shard: ShardIndex(0), key: UpperKey([number; 16]) },
@@ -446,7 +446,7 @@ pub(crate) fn upper(number: u8, first: &str, last: &str, children: u32) -> TreeN
     }
 }
 
-/// A node of a document; its summary is its name, `document#level.ordinal`.
+/// Creates a node of a document. Its summary is its name, `document#level.ordinal`.
 pub(crate) fn node(id: &str, level: u32, ordinal: u32, children: u32) -> TreeNode {
     let width = SEGMENT_BYTES * 10usize.pow(level);
     let start = width * ordinal as usize;
@@ -500,20 +500,20 @@ impl Tree for FakeTree {
     }
 }
 
-/// A graph drawn by hand over segments of [`SEGMENT_BYTES`] each; an entity is named in a text that
-/// has its key as a word.
+/// Hand-made graph over segments of [`SEGMENT_BYTES`] each. A text names an entity if it has its
+/// key as a word.
 #[derive(Default)]
 pub(crate) struct FakeGraph {
     pub(crate) entities: Vec<EntityNode>,
     pub(crate) relations: Vec<RelationEdge>,
     pub(crate) gone: Vec<SegmentId>,
-    /// What segments say, by ordinal.
+    /// Texts of segments, by ordinal.
     pub(crate) texts: BTreeMap<u32, &'static str>,
-    /// Bytes of each segment's text, where it is not as long as its span.
+    /// Bytes of each segment's text, if it is not as long as its span.
     pub(crate) text_bytes: Option<usize>,
-    /// The shard that does not answer when it is asked for a part, or for segments.
+    /// Shards that do not answer when it is asked for a subgraph, or for segments.
     pub(crate) missing: (Option<ShardIndex>, Option<ShardIndex>),
-    /// What is most like whatever is asked for, where all entities have vectors.
+    /// Entities most like any query, if all entities have vectors.
     pub(crate) alike: Option<Vec<EntityKey>>,
     queries: Mutex<Vec<GraphQuery>>,
     asked_for: Mutex<Vec<SegmentId>>,
@@ -538,7 +538,7 @@ impl FakeGraph {
         self.entities.sort_by(|a, b| a.key.cmp(&b.key));
     }
 
-    /// Makes an entity that is there the title of documents.
+    /// Makes an existing entity the title of documents.
     pub(crate) fn title(&mut self, key: &str, documents: &[&str]) {
         let entity = self.entities.iter_mut().find(|entity| entity.key.0 == key).unwrap();
         entity.titled = documents.iter().map(|id| document(id)).collect();
@@ -558,7 +558,7 @@ impl FakeGraph {
         self.queries.lock().unwrap().clone()
     }
 
-    /// The segments whose texts were asked for, in order.
+    /// Returns the segments whose texts were asked for, in order.
     pub(crate) fn asked_for(&self) -> Vec<SegmentId> {
         self.asked_for.lock().unwrap().clone()
     }
@@ -631,19 +631,20 @@ impl GraphMemory for FakeGraph {
     }
 }
 
-/// Reads out of a passage what it is told to, by where the passage begins; nothing otherwise.
+/// Graph builder that extracts from a passage what it is told, by the start of the passage, or
+/// nothing.
 #[derive(Default)]
 pub(crate) struct FakeGraphBuilder {
     found: BTreeMap<String, Extraction>,
-    /// How it fails, if it does.
+    /// Kind of its failure, if it fails.
     pub(crate) failure: Option<ErrorKind>,
-    /// What reading one passage costs.
+    /// Cost of reading one passage.
     pub(crate) cost: Cost,
     calls: Mutex<Vec<Vec<ExtractionTask>>>,
 }
 
 impl FakeGraphBuilder {
-    /// Adds what the passage at `place`, as in `d:100`, tells.
+    /// Adds what the passage at `place`, such as `d:100`, says.
     pub(crate) fn tell(&mut self, place: &str, head: &str, text: &str, tail: &str) {
         let found = self.found.entry(place.to_owned()).or_default();
         let mut index = |name: &str| {
@@ -663,7 +664,7 @@ impl FakeGraphBuilder {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Where the passages begin that were read, by call.
+    /// Returns the starts of the passages that were read, by call.
     pub(crate) fn read(&self) -> Vec<Vec<String>> {
         let places = |tasks: Vec<ExtractionTask>| {
             tasks.iter().map(|task| Self::place(task).to_owned()).collect()
@@ -678,7 +679,7 @@ impl FakeGraphBuilder {
 
 #[async_trait]
 impl GraphBuilder for FakeGraphBuilder {
-    /// The beginnings of the parts.
+    /// Joins the beginnings of the parts.
     async fn summarise(&self, tasks: Vec<SummaryTask>, _: Instant) -> Result<Vec<Summary>, Error> {
         let begun = |part: &String| part.split("..").next().unwrap_or_default().to_owned();
         let summary = |task: &SummaryTask| {
@@ -705,7 +706,7 @@ impl GraphBuilder for FakeGraphBuilder {
     }
 }
 
-/// A step at a node or a segment that is played back.
+/// Scripted step at a node or a segment.
 pub(crate) enum Play {
     Enter(usize),
     Back,
@@ -716,18 +717,18 @@ pub(crate) enum Play {
     Late,
 }
 
-/// Does what it is told, step by step; each step costs one call of a model.
+/// Navigator that follows a script. Each step costs one call of a model.
 #[derive(Default)]
 pub(crate) struct ScriptedNavigator {
     walk: Mutex<VecDeque<Play>>,
     pub(crate) named: Vec<String>,
-    /// What each reflection misses; `None`: what there is suffices. After the last nothing
-    /// suffices.
+    /// Missing part that each reflection finds; `None` if nothing is missing. After the last,
+    /// nothing suffices.
     pub(crate) missing: Vec<Option<String>>,
-    /// The names chosen each time.
+    /// Names chosen each time.
     pub(crate) chosen: Vec<Vec<String>>,
     pub(crate) elaborated: Vec<String>,
-    /// What descriptions are fused to; unless it is told, they cannot be.
+    /// Result of fusing descriptions; `None` if they cannot be fused.
     pub(crate) fused: Option<String>,
     fusions: Mutex<Vec<(String, Vec<String>)>>,
     choices: Mutex<Vec<ChildChoice>>,
@@ -759,12 +760,12 @@ impl ScriptedNavigator {
         self.choices.lock().unwrap().clone()
     }
 
-    /// The segments read, each with the memory then.
+    /// Returns the segments read, each with the memory at that time.
     pub(crate) fn leaves(&self) -> Vec<(String, Vec<String>)> {
         self.leaves.lock().unwrap().clone()
     }
 
-    /// What was judged each time, in order.
+    /// Returns the passages judged each time, in order.
     pub(crate) fn judged(&self) -> Vec<Vec<String>> {
         self.judged.lock().unwrap().clone()
     }
@@ -777,7 +778,7 @@ impl ScriptedNavigator {
         self.relations.lock().unwrap().clone()
     }
 
-    /// What was to be fused each time: whom it tells of, and the descriptions.
+    /// Returns the subject and the descriptions of each fusion.
     pub(crate) fn fusions(&self) -> Vec<(String, Vec<String>)> {
         self.fusions.lock().unwrap().clone()
     }
@@ -862,17 +863,17 @@ fn short(evidence: &Evidence) -> String {
     format!("{}:{}", evidence.document_id, evidence.span.start)
 }
 
-/// Plans what it is told to, and writes down what it was shown.
+/// Planner that plans what it is told and records what it is shown.
 #[derive(Default)]
 pub(crate) struct ScriptedPlanner {
     pub(crate) clues: Clues,
     pub(crate) imagined: Vec<String>,
     pub(crate) wordings: Vec<String>,
-    /// The subqueries of concerns; of any other it is the concern with a question mark.
+    /// Subqueries of concerns. For any other concern, it is the concern with a question mark.
     pub(crate) subqueries: BTreeMap<String, String>,
-    /// What each look at the memory raises; then it is resolved.
+    /// Concerns that each look at the memory raises. After these, the question is resolved.
     pub(crate) concerns: Mutex<VecDeque<Concerns>>,
-    /// How the memory changes at each step; then it does not.
+    /// Changes of the memory at each step. After these, it does not change.
     pub(crate) changes: Mutex<VecDeque<PointChanges>>,
     pub(crate) merged: Mutex<VecDeque<Vec<MergedPoint>>>,
     pub(crate) cost: Cost,
@@ -883,22 +884,22 @@ pub(crate) struct ScriptedPlanner {
 }
 
 impl ScriptedPlanner {
-    /// What it was shown, in order.
+    /// Returns what it was shown, in order.
     pub(crate) fn shown(&self) -> Vec<String> {
         self.shown.lock().unwrap().clone()
     }
 
-    /// What was found, at each step.
-    /// How many clues were asked for.
+    /// Returns how many clues were asked for, by call.
     pub(crate) fn most(&self) -> Vec<usize> {
         self.most.lock().unwrap().clone()
     }
 
+    /// Returns what was found, at each step.
     pub(crate) fn findings(&self) -> Vec<Findings> {
         self.findings.lock().unwrap().clone()
     }
 
-    /// The memories in which concerns were looked for.
+    /// Returns the memories in which concerns were looked for.
     pub(crate) fn memories(&self) -> Vec<Vec<MemoryPoint>> {
         self.memories.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! What is so of every strategy that goes by a tree, a graph or a memory.
+//! Tests of properties that every strategy with a tree, a graph or a memory has.
 
 use clew_core::{Outcome, ShardIndex};
 
@@ -10,7 +10,8 @@ use crate::{
 
 const GONE: ShardIndex = ShardIndex(5);
 
-/// Document `d` with a tree, of whose first segment the graph tells, and another that a search finds.
+/// Creates a world with document `d`, which has a tree and whose first segment the graph knows, and
+/// with another document that a search finds.
 fn world() -> World {
     let mut world = World::default();
     world.question.text = "anna ?".to_owned();
@@ -31,7 +32,7 @@ async fn expect_named(world: &World, strategy: &dyn Strategy) {
 
 #[tokio::test]
 async fn shards_that_do_not_show_their_trees_are_named() {
-    // Only the walk of the paper asks where to go from the top.
+    // Only the paper's walk asks where to go from the top.
     let strategies: [(&dyn Strategy, bool); 4] = [
         (&MemWalker::DEPTH_FIRST, true),
         (&MemWalker::BEST_FIRST, false),

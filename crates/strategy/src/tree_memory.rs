@@ -1,4 +1,4 @@
-//! The top of the summary tree as what is known of a corpus at large.
+//! The top of the summary tree, used as general knowledge of a corpus.
 
 use std::time::Instant;
 
@@ -8,19 +8,20 @@ use clew_core::{
     Tree, TreeNode,
 };
 
-/// Bytes of the summaries that are read: about 3,000 tokens.
+/// Maximum number of bytes of the summaries that are read: about 3,000 tokens.
 const OUTLINE_BYTES: usize = 12_000;
 
-/// Most queries, most clues, and most key points that are asked for at once: who sees an outline guesses, and guesses the
-/// worse the more is asked for.
+/// Maximum number of queries, of clues and of key points to ask for at once. A planner that sees
+/// only an outline guesses, and guesses worse the more it is asked for.
 const MOST_PLANNED: usize = 4;
 
-/// The summaries at the top of a tree, out of which a planner drafts: a model, or rules.
+/// Memory made of the summaries at the top of a tree, from which a planner (a model or rules)
+/// drafts.
 #[derive(Clone, Copy)]
 pub struct TreeMemory<'a> {
-    /// The tree.
+    /// Tree with the summaries.
     pub tree: &'a dyn Tree,
-    /// Who drafts.
+    /// Planner that drafts.
     pub planner: &'a dyn Planner,
 }
 
@@ -48,7 +49,7 @@ impl Memory for TreeMemory<'_> {
     }
 }
 
-/// The summaries at the top of the tree, as many as fit.
+/// Returns the summaries at the top of the tree, as many as fit.
 async fn outline(
     tree: &dyn Tree,
     question: &str,
@@ -59,7 +60,7 @@ async fn outline(
     Ok(tops.map(lines))
 }
 
-/// The summaries of nodes, a line each, as many as fit.
+/// Joins the summaries of nodes, one per line, as many as fit.
 fn lines(nodes: Vec<TreeNode>) -> String {
     let mut outline = String::new();
     for node in nodes {

@@ -1,5 +1,5 @@
-//! An answer in the making: the steps that strategies share, each shown as it is taken and added to
-//! the cost.
+//! The state of an answer in progress, and the steps that strategies share. Each step reports
+//! itself and adds its cost.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use tracing::{Instrument, info_span};
 
 use crate::{Progress, Question, Seams};
 
-/// A question with what it is answered from, and what that cost so far.
+/// Question in progress, with what it works on and its cost so far.
 pub(crate) struct Work<'a> {
     pub(crate) question: &'a Question,
     pub(crate) seams: Seams<'a>,
@@ -47,12 +47,13 @@ impl<'a> Work<'a> {
         self.cost += cost;
     }
 
-    /// Ends a loop of many steps in time, even where each of them is quick.
+    /// Fails if the deadline has passed. Ends a loop of many steps in time, even if each step is
+    /// quick.
     pub(crate) fn check_time(&self, doing: &str) -> Result<(), Error> {
         if Instant::now() < self.deadline() { Ok(()) } else { Err(Error::deadline(doing)) }
     }
 
-    /// A hybrid search for `text` among what the question admits.
+    /// Creates a hybrid search for `text` with the question's filter.
     pub(crate) fn query(&self, text: impl Into<String>, k: usize) -> Query {
         let mut query = Query::new(text, k);
         query.filter = self.question.filter.clone();
@@ -77,38 +78,38 @@ impl<'a> Work<'a> {
         Ok(found.evidence)
     }
 
-    /// What was found, where the shards that did not answer are to be told with the answer.
+    /// Returns what was found, and records the shards that did not answer for the outcome.
     fn keep<T>(&mut self, partial: Partial<T>) -> T {
         self.shards_missing.extend(partial.shards_missing);
         partial.found
     }
 
-    /// The nodes at the top of the tree.
+    /// Returns the nodes at the top of the tree.
     pub(crate) async fn tops(&mut self) -> Result<Vec<TreeNode>, Error> {
         let Question { text, filter, deadline, .. } = self.question;
         let tops = self.seams.tree.tops(text, filter, *deadline).await?;
         Ok(self.keep(tops))
     }
 
-    /// The children of a node of the tree.
+    /// Returns the children of a tree node.
     pub(crate) async fn children(&mut self, node: &NodeId) -> Result<Vec<TreeNode>, Error> {
         let children = self.seams.tree.children(node, self.deadline()).await?;
         Ok(self.keep(children))
     }
 
-    /// The text of a segment of the tree, if it is there.
+    /// Returns the text of a segment of the tree, if it exists.
     pub(crate) async fn segment(&mut self, node: &NodeId) -> Result<Option<Evidence>, Error> {
         let segment = self.seams.tree.segment(node, self.deadline()).await?;
         Ok(self.keep(segment))
     }
 
-    /// The part of the graph around what `query` names.
+    /// Returns the part of the graph around what `query` names.
     pub(crate) async fn subgraph(&mut self, query: &GraphQuery) -> Result<Subgraph, Error> {
         let graph = self.seams.graph.subgraph(query, self.deadline()).await?;
         Ok(self.keep(graph))
     }
 
-    /// The texts of segments, as far as they are there.
+    /// Returns the texts of those segments that exist.
     pub(crate) async fn segments(
         &mut self,
         ids: &[SegmentId],
@@ -120,7 +121,8 @@ impl<'a> Work<'a> {
         Ok(self.keep(texts))
     }
 
-    /// What the memory of the whole corpus drafts for the question; `near` is what a search for it found.
+    /// Returns what the memory of the whole corpus drafts for the question. `near` holds the
+    /// results of a search for it.
     pub(crate) async fn clues(&mut self, near: &[Evidence], most: usize) -> Result<Clues, Error> {
         let started = Instant::now();
         let Question { text, task, filter, memory_use, deadline, .. } = self.question;
@@ -139,7 +141,7 @@ impl<'a> Work<'a> {
         Ok(clues)
     }
 
-    /// The rounds of conversations that fit the question best, best first, at most `k`.
+    /// Returns the rounds of conversations that match the question best, best first, at most `k`.
     pub(crate) async fn recall(&mut self, k: usize) -> Result<Vec<Item>, Error> {
         let started = Instant::now();
         let ChatSettings { keys, merging, value, time, history, reading: _ } =
@@ -172,7 +174,7 @@ impl<'a> Work<'a> {
         Ok(recalled.items)
     }
 
-    /// The vectors of `texts`, in order.
+    /// Returns the vectors of `texts`, in order.
     pub(crate) async fn embed(
         &mut self,
         texts: Vec<String>,
@@ -189,8 +191,9 @@ impl<'a> Work<'a> {
         Ok(embeddings.into_iter().map(|embedding| embedding.vector).collect())
     }
 
-    /// The entities and relations of the tasks' passages, in order; nothing where they cannot be
-    /// read, for then a question is answered from what is stored. That the time is over is an error.
+    /// Extracts the entities and relations of the tasks' passages, in order. Returns nothing if
+    /// they cannot be extracted: the question is then answered from what is stored. A passed
+    /// deadline is an error.
     pub(crate) async fn extract(
         &mut self,
         tasks: Vec<ExtractionTask>,
@@ -206,17 +209,17 @@ impl<'a> Work<'a> {
         for extraction in &found {
             self.cost += extraction.cost;
         }
-        // Of another number nobody could tell which passage is which.
+        // With a different number, it is unknown which extraction belongs to which passage.
         Ok(if found.len() == count { found } else { Vec::new() })
     }
 
-    /// Reads as much of `evidence`, best first, as the question has tokens for.
+    /// Reads as much of `evidence`, best first, as the question's token limit allows.
     pub(crate) async fn read(&mut self, evidence: &[Evidence]) -> Result<Reading, Error> {
         let evidence = self.within_tokens(evidence);
         self.read_with(&[], evidence).await
     }
 
-    /// The first of `evidence` that the question has tokens for.
+    /// Returns the first of `evidence` that fit the question's token limit, at least one.
     pub(crate) fn within_tokens<'e>(&self, evidence: &'e [Evidence]) -> &'e [Evidence] {
         let Some(most) = self.question.evidence_tokens else { return evidence };
         let mut tokens = 0;
@@ -227,7 +230,7 @@ impl<'a> Work<'a> {
         &evidence[..fits.count().max(1).min(evidence.len())]
     }
 
-    /// Reads evidence with points that were worked out on the way.
+    /// Reads evidence together with the points of a working memory.
     pub(crate) async fn read_with(
         &mut self,
         points: &[MemoryPoint],
@@ -249,7 +252,7 @@ impl<'a> Work<'a> {
         Ok(reading)
     }
 
-    /// The answer that `reading` supports, if it supports one.
+    /// Returns the answer if `reading` supports it, otherwise the outcome that nothing does.
     pub(crate) fn conclude(self, reading: Reading) -> Answer {
         let is_supported = supports_an_answer(&reading);
         self.trace(TraceEvent::Judged {
@@ -269,7 +272,7 @@ impl<'a> Work<'a> {
         Answer { outcome, text: reading.text, citations: reading.citations, cost: self.cost }
     }
 
-    /// That nothing supports an answer.
+    /// Returns the outcome that nothing supports an answer.
     pub(crate) fn give_up(self) -> Answer {
         let outcome = if self.shards_missing.is_empty() {
             Outcome::NotInMemory
@@ -280,22 +283,22 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Whether a reading has an answer and enough support for it.
+/// Returns whether a reading has an answer with enough support.
 pub(crate) fn supports_an_answer(reading: &Reading) -> bool {
     reading.confidence >= reading.threshold && !reading.text.is_empty()
 }
 
-/// The cosine of unit vectors `[dimension]`.
+/// Returns the cosine of two unit vectors of `[dimension]`.
 pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Where a passage stands in the order of the documents.
+/// Returns the sort key for the order in the documents.
 pub(crate) fn order(passage: &Evidence) -> (&DocumentId, usize) {
     (&passage.document_id, passage.span.start)
 }
 
-/// Whether two passages share text.
+/// Returns whether two passages share text.
 pub(crate) fn overlap(a: &Evidence, b: &Evidence) -> bool {
     let is_one_text = a.document_id == b.document_id && a.version == b.version;
     is_one_text && a.span.start < b.span.end && b.span.start < a.span.end

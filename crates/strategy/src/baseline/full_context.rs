@@ -1,4 +1,4 @@
-//! `full-context`, `full-context-right`: all that fits, in the order of the documents.
+//! `full-context`, `full-context-right`: read everything that fits, in the order of the documents.
 
 use async_trait::async_trait;
 use clew_core::{Answer, Error, Evidence, TraceEvent};
@@ -6,13 +6,15 @@ use clew_core::{Answer, Error, Evidence, TraceEvent};
 use crate::work::{Work, order};
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Most passages of which a context is put together.
+/// Maximum number of passages that a context is built from.
 const MOST_PASSAGES: usize = 1_000;
-/// Bytes of a context: about 6,000 tokens, which with instructions and reply fit a window of 8,192.
+/// Maximum number of bytes of a context: about 6,000 tokens, which with instructions and reply fit
+/// a window of 8,192.
 const WINDOW_BYTES: usize = 24_000;
 
-/// Reads the documents from their beginning, or to their end, as far as a window goes (MemWalker, section 4,
-/// "full context, keep left" and "keep right"). What it leaves out is in the trace.
+/// Strategy that fills a window with the documents from their beginning or from their end
+/// (MemWalker, section 4, "full context, keep left" and "keep right"). The trace counts the
+/// passages that do not fit.
 #[derive(Clone, Copy, Debug)]
 pub struct FullContext {
     name: &'static str,

@@ -10,16 +10,18 @@ use crate::admitted::Admitted;
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
 
-/// The segments to which the entities that a question names lead, by a random walk over entities and segments.
+/// Strategy that ranks segments by a random walk over entities and segments, starting at the
+/// entities that a question names.
 ///
-/// It is after HippoRAG ("HippoRAG: Neurobiologically Inspired Long-Term Memory for Large Language Models", section 2.3),
-/// and is not that: names are linked to the graph by their letters and not by vectors, and nothing recognises which
-/// relations bear on the question. Where the graph knows none of the question's entities, those of the best places that
-/// a search finds are the seeds.
+/// It resembles HippoRAG ("HippoRAG: Neurobiologically Inspired Long-Term Memory for Large Language
+/// Models", section 2.3) but does less: names are linked to the graph by spelling, not by vectors,
+/// and no step selects the relations that bear on the question. If the graph knows none of the
+/// question's entities, the seeds are the entities at the best places that a search finds.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphWalk;
 
-/// Best places whose entities are the seeds where the question names none.
+/// Number of best places whose entities are the seeds if the question names none that the graph
+/// knows.
 const SEED_PLACES: usize = 5;
 
 #[async_trait]
@@ -72,7 +74,7 @@ impl Strategy for GraphWalk {
     }
 }
 
-/// The texts of segments, with their ranks as scores.
+/// Reads the texts of segments, with their ranks as scores.
 async fn read(work: &mut Work<'_>, ranked: Vec<(SegmentId, f64)>) -> Result<Vec<Evidence>, Error> {
     let ids: Vec<SegmentId> = ranked.iter().map(|(id, _)| id.clone()).collect();
     let texts = work.segments(&ids).await?;

@@ -1,4 +1,4 @@
-//! `hyde`: search with a passage that could answer.
+//! `hyde`: search with an imagined passage that could answer.
 
 use async_trait::async_trait;
 use clew_core::{Answer, Error, SearchMode};
@@ -8,14 +8,16 @@ use crate::pool::Pool;
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Passages shown to whoever imagines one.
+/// Number of passages shown to the planner that imagines one.
 const SHOWN: usize = 3;
 
-/// Searches for what is like a passage that could answer the question ("Precise Zero-Shot Dense Retrieval
-/// without Relevance Labels", section 3), and for the question, as one.
+/// Strategy that searches for passages like an imagined one that could answer the question
+/// ("Precise Zero-Shot Dense Retrieval without Relevance Labels", section 3), and for the question
+/// itself, and fuses both rankings.
 ///
-/// The paper imagines out of what a model knows. A memory is about what no model knows, so the best passages
-/// for the question are shown as well. The passage is searched with and never read as evidence.
+/// In the paper the model imagines from its own knowledge. A memory holds what no model knows, so
+/// the model is also shown the best passages for the question. The imagined passage only serves as
+/// a query and is never read as evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct Hyde;
 

@@ -8,13 +8,14 @@ use crate::pool::Pool;
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Most searches.
+/// Maximum number of searches.
 const MOST_SEARCHES: usize = 4;
 
-/// Retrieval and reasoning in turn without structured memory ("Interleaving Retrieval with Chain-of-Thought
-/// Reasoning for Knowledge-Intensive Multi-Step Questions", IRCoT, section 3): what the judge finds missing
-/// in all that was found so far is searched for next. It ends when nothing is missing, when what is missing
-/// was searched for before, or after [`MOST_SEARCHES`].
+/// Strategy that alternates retrieval and judgement without structured memory ("Interleaving
+/// Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step Questions", IRCoT,
+/// section 3). The next search is for what the judge finds missing in everything found so far. It
+/// ends when nothing is missing, when the missing part was searched for before, or after
+/// [`MOST_SEARCHES`].
 #[derive(Clone, Copy, Debug)]
 pub struct Iterative;
 

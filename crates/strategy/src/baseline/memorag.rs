@@ -1,4 +1,4 @@
-//! `memorag`: clues out of a memory of the whole corpus steer the search.
+//! `memorag`: search with clues that a memory of the whole corpus drafts.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +11,25 @@ use crate::pool::Pool;
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Most drafts that are searched for: all lines that a memory says, since two drafts of 128 tokens are at most 50 lines
-/// of more than three words; and of several memories the first of each, so that no corpus takes more searches.
+/// Maximum number of drafted lines to search for. It covers all lines of one memory: two drafts of
+/// 128 tokens have at most 50 lines of more than three words. Of several memories, the first lines
+/// of each are used, so that no corpus needs more searches.
 const MOST: usize = 64;
-/// What the place in the ranking of a clue counts beside that of the question, which is what was asked.
+/// Weight of ranks in the ranking for a clue, relative to those for the question itself.
 const CLUE_WEIGHT: f32 = 0.5;
 
-/// MemoRAG ("MemoRAG: Moving towards Next-Gen RAG via Memory-Inspired Knowledge Discovery", sections 2.3 and
-/// 2.4): whoever knows the corpus at large drafts clues and surrogate queries, or for a summary the points that
-/// it has to cover; each line of them is searched for, and what they find is read with the question.
+/// Strategy after MemoRAG ("MemoRAG: Moving towards Next-Gen RAG via Memory-Inspired Knowledge
+/// Discovery", sections 2.3 and 2.4). A memory of the whole corpus drafts clues and surrogate
+/// queries or, for a summary, the points that it has to cover. Each line is searched for, and the
+/// passages found are read with the question.
 ///
-/// Where the question wants it, memories answer by themselves as well ([`MemoryUse`]): as one more query and a hint for
-/// the reader, or in place of the reader's answer.
+/// If the question asks for it, memories also answer by themselves ([`MemoryUse`]): as one more
+/// query and a hint for the reader, or in place of the reader's answer.
 ///
-/// In the paper what was found is a set in the order of the documents. Here passages are ranked by how many
-/// searches found them, and how high, because what can be read is limited. A memory's own answer is told only where what
-/// is cited says it, too, for the authors' code tells it without any evidence.
+/// In the paper the passages found are a set in the order of the documents. Here they are ranked by
+/// how many searches found them and how high, because the room for reading is limited. The authors'
+/// code returns a memory's own answer without any evidence. Here it is returned only if the cited
+/// passages also say it.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoRag;
 
@@ -48,7 +51,7 @@ impl Strategy for MemoRag {
         let near = work.search(work.query(text.clone(), k)).await?;
         let Clues { queries, clues, key_points, answers } = work.clues(&near, MOST).await?;
         let mut pool = Pool::default();
-        // The words in which a summary is asked for are not those of its texts.
+        // The words that ask for a summary are not those of its texts.
         pool.add(near, if *task == Task::Summarise { CLUE_WEIGHT } else { 1.0 });
         let weighed =
             |texts: Vec<String>, weight: f32| texts.into_iter().map(move |text| (text, weight));
@@ -57,7 +60,7 @@ impl Strategy for MemoRag {
         for (sought, weight) in sought.chain(weighed(answers.clone(), CLUE_WEIGHT)) {
             match work.search(work.query(sought, k)).await {
                 Ok(found) => pool.add(found, weight),
-                // Of dozens of lines one finds nothing; the question itself was searched for.
+                // One of dozens of lines may find nothing. The question itself was searched for.
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -75,19 +78,19 @@ impl Strategy for MemoRag {
     }
 }
 
-/// Whether a search that failed could be done another time.
+/// Returns whether a failed search may succeed at another time.
 fn is_passing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable)
 }
 
-/// What the reader is told of a memory's own answer.
+/// Returns the point that tells the reader of a memory's own answer.
 fn hint(answer: &str) -> MemoryPoint {
     let text = format!("From memory, and not yet shown, the answer may be: {answer}");
     MemoryPoint { entities: Vec::new(), text }
 }
 
-/// Whether most of what an answer adds to the question's words stands in what is cited. One that adds none cannot be
-/// compared, and is not.
+/// Returns whether the citations hold most of the terms that an answer adds to the question's. An
+/// answer that adds none cannot be compared, and counts as not said.
 fn is_said(answer: &str, question: &str, citations: &[Citation]) -> bool {
     let asked: BTreeSet<Term> = terms(question).collect();
     let added: BTreeSet<Term> = terms(answer).filter(|term| !asked.contains(term)).collect();

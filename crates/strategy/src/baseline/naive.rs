@@ -6,7 +6,7 @@ use clew_core::{Answer, Error, SearchMode};
 use crate::direct::search_once;
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Retrieval-augmented generation without anything else, by vectors, by words or by both.
+/// Plain retrieval-augmented generation, by vectors, by words or by both.
 #[derive(Clone, Copy, Debug)]
 pub struct Naive {
     name: &'static str,
@@ -14,11 +14,11 @@ pub struct Naive {
 }
 
 impl Naive {
-    /// By vectors and words, as `direct`.
+    /// Searches by vectors and words, as `direct` does.
     pub const HYBRID: Self = Self { name: "naive", mode: SearchMode::Hybrid };
-    /// By vectors alone.
+    /// Searches by vectors only.
     pub const DENSE: Self = Self { name: "naive-dense", mode: SearchMode::Dense };
-    /// By words alone (BM25).
+    /// Searches by words only (BM25).
     pub const SPARSE: Self = Self { name: "naive-sparse", mode: SearchMode::Sparse };
 }
 

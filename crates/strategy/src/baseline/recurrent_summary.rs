@@ -1,4 +1,4 @@
-//! `recurrent-summary`: a summary that is carried over the text.
+//! `recurrent-summary`: carry a summary through the text.
 
 use async_trait::async_trait;
 use clew_core::{Answer, Error, Evidence, SearchMode, SummaryLevel, SummaryTask, TraceEvent};
@@ -7,18 +7,18 @@ use super::DEFAULT_K;
 use crate::work::{Work, order};
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Most passages that are gone through.
+/// Maximum number of passages to go through.
 const MOST_PASSAGES: usize = 1_000;
-/// Bytes of passages that are taken in at once: about 2,000 tokens.
+/// Maximum number of bytes of passages that are added to the summary at once: about 2,000 tokens.
 const AT_ONCE: usize = 8_000;
-/// Most bytes of the summary.
+/// Maximum number of bytes of the summary.
 const SUMMARY_BYTES: usize = 1_500;
 
-/// Goes through the documents from beginning to end, and has what was summarised so far summarised with what
-/// comes next (MemWalker, section 4, "recurrence").
+/// Strategy that goes through the documents from beginning to end and repeatedly summarises the
+/// summary so far with the passages that come next (MemWalker, section 4, "recurrence").
 ///
-/// The paper answers from the last summary. Here an answer cites what documents say, so the passages most like
-/// the last summary, among those that the question is about, are read.
+/// The paper answers from the last summary. Here an answer cites what documents say. The strategy
+/// therefore reads the admitted passages that are most similar to the last summary.
 #[derive(Clone, Copy, Debug)]
 pub struct RecurrentSummary;
 
@@ -65,7 +65,7 @@ impl Strategy for RecurrentSummary {
     }
 }
 
-/// Passages in order, as many together as fit; at least one.
+/// Groups passages in order, as many together as fit, at least one.
 fn groups(passages: &[Evidence]) -> Vec<&[Evidence]> {
     let (mut groups, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (at, passage) in passages.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `rewrite`, `rewrite-decompose`, `rewrite-disambiguate`: search with the question in other words.
+//! `rewrite`, `rewrite-decompose`, `rewrite-disambiguate`: search with the question reworded.
 
 use async_trait::async_trait;
 use clew_core::{Answer, Error, Rewording};
@@ -8,11 +8,12 @@ use crate::pool::Pool;
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Most wordings besides the question's own.
+/// Maximum number of wordings besides the question's own.
 const MOST: usize = 3;
 
-/// The three ways in which RQ-RAG ("RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation")
-/// refines a question. It is searched as it was asked as well, and all rankings count alike.
+/// Strategy that refines a question in one of the three ways of RQ-RAG ("RQ-RAG: Learning to Refine
+/// Queries for Retrieval Augmented Generation"). The original question is searched for as well, and
+/// all rankings count alike.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite {
     name: &'static str,
@@ -20,11 +21,11 @@ pub struct Rewrite {
 }
 
 impl Rewrite {
-    /// In words that a search understands better.
+    /// Rewrites the question in words that suit a search better.
     pub const PLAIN: Self = Self { name: "rewrite", how: Rewording::Rewrite };
-    /// As several simpler questions.
+    /// Splits the question into simpler ones.
     pub const DECOMPOSE: Self = Self { name: "rewrite-decompose", how: Rewording::Decompose };
-    /// As each of the questions that it may mean.
+    /// Lists the questions that it may mean.
     pub const DISAMBIGUATE: Self =
         Self { name: "rewrite-disambiguate", how: Rewording::Disambiguate };
 }

@@ -1,33 +1,34 @@
-//! `route`: the way of answering that suits the question.
+//! `route`: choose the strategy that suits the question.
 
 use async_trait::async_trait;
 use clew_core::{Answer, Error};
 
 use crate::{Direct, Linked, MemWalker, Progress, Question, Seams, Strategy};
 
-/// Chooses by rules that cost nothing:
+/// Strategy that chooses another one by rules without cost:
 ///
-/// 1. A question about few documents (a filter names three or fewer) that asks for a whole ("summarise",
-///    "what is ... about", "why", "overall") walks the tree, best first: what it needs stands in no one
-///    passage.
-/// 2. A question of two steps goes over names (`linked`): it says "of the", "'s", "who", "which" or "whose"
-///    at least twice, or compares ("both", "same", "older", "earlier", "first ... or").
+/// 1. A question whose filter names one to three documents and that asks for the whole (a word that
+///    begins with "summar", "about", "why", "overall", "theme" or "main") walks the tree, best
+///    first: no single passage holds the answer.
+/// 2. A question of two steps follows names (`linked`). It has at least two relating words ("'s",
+///    "of", "who", "which", "whose", "where", "that", "whom") or one that compares ("both", "same",
+///    "older", "younger", "earlier", "later").
 /// 3. Everything else is searched once (`direct`).
 ///
-/// Where the corpus has no trees and graph the first two are searched once as well.
+/// A corpus without trees and graph is searched once in the first two cases, too.
 #[derive(Clone, Copy, Debug)]
 pub struct Route;
 
-/// Asks for a whole.
+/// Beginnings of words that ask for the whole.
 const WHOLE: [&str; 6] = ["summar", "about", "why", "overall", "theme", "main"];
-/// Relates one thing to another.
+/// Words that relate one thing to another.
 const RELATING: [&str; 7] = ["of", "who", "which", "whose", "where", "that", "whom"];
-/// Compares.
+/// Words that compare.
 const COMPARING: [&str; 6] = ["both", "same", "older", "younger", "earlier", "later"];
-/// Documents of which a tree is walked rather than searched.
+/// Maximum number of documents whose trees are walked rather than searched.
 const FEW_DOCUMENTS: usize = 3;
 
-/// What suits a question.
+/// Returns the strategy that suits a question.
 fn chosen(question: &Question) -> &'static dyn Strategy {
     let text = question.text.to_lowercase();
     let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();

@@ -1,4 +1,4 @@
-//! `summary-levels`: the nodes of all levels of the tree in one ranking.
+//! `summary-levels`: rank the nodes of all levels of the tree together.
 
 use std::collections::HashSet;
 
@@ -9,20 +9,22 @@ use super::DEFAULT_K;
 use crate::work::{Work, cosine};
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Most nodes that are looked at.
+/// Maximum number of nodes that are loaded.
 const MOST_NODES: usize = 512;
-/// Most nodes of a level whose summaries are compared with the question: no vectors of them are stored.
+/// Maximum number of nodes of a level whose summaries are compared with the question. Their vectors
+/// are not stored, so each comparison embeds a summary.
 const MOST_COMPARED: usize = 32;
-/// Passages that a search finds, to tell which nodes are worth comparing.
+/// Number of passages that a search finds, to tell which nodes are worth comparing.
 const HINTS: usize = 64;
 
-/// Nodes of every level compete by the similarity of summary and question.
+/// Strategy in which nodes of every level compete by the similarity of summary and question.
 ///
-/// It is after the collapsed tree of RAPTOR ("RAPTOR: Recursive Abstractive Processing for Tree-Organized Retrieval",
-/// section 3), and is not that: no vectors of summaries are stored, so that it does not look at all nodes, and an answer
-/// cites what documents say, so that no summary is read. Nodes are read from the top, the most similar of a level first,
-/// until there are [`MOST_NODES`]; of a level those are compared below which a search finds the best passages. A node
-/// above segments stands for the best segment below it.
+/// It resembles the collapsed tree of RAPTOR ("RAPTOR: Recursive Abstractive Processing for
+/// Tree-Organized Retrieval", section 3) but does less. No vectors of summaries are stored, so it
+/// does not compare all nodes. An answer cites what documents say, so no summary is read. Nodes are
+/// loaded from the top, the most similar of a level first, until there are [`MOST_NODES`]. Of each
+/// level, the nodes that cover the best passages of a search are compared. A node above segments
+/// stands for the best segment below it.
 #[derive(Clone, Copy, Debug)]
 pub struct SummaryLevels;
 
@@ -63,10 +65,10 @@ impl Strategy for SummaryLevels {
     }
 }
 
-/// What nodes are compared with.
+/// Question that nodes are compared with.
 struct Asked {
     vector: Vec<f32>,
-    /// What a search found, best first.
+    /// Passages that a search found, best first.
     hints: Vec<Evidence>,
 }
 
@@ -83,7 +85,7 @@ async fn tops(work: &mut Work<'_>, asked: &Asked) -> Result<Vec<Scored>, Error> 
     scored(work, asked, tops.into_iter().map(|node| (node, String::new())).collect()).await
 }
 
-/// The children of `parents`, best parents first, at most so many.
+/// Returns the children of `parents`, best parents first, at most `most`.
 async fn children(
     work: &mut Work<'_>,
     asked: &Asked,
@@ -102,7 +104,7 @@ async fn children(
     scored(work, asked, found).await
 }
 
-/// The nodes that are worth comparing by similarity, best first.
+/// Returns the nodes that are worth comparing with their similarity, best first.
 async fn scored(
     work: &mut Work<'_>,
     asked: &Asked,
@@ -129,7 +131,7 @@ async fn scored(
     Ok(scored)
 }
 
-/// The segments for which the best nodes stand, at most `k`, best first.
+/// Returns the segments that the best nodes stand for, at most `k`, best first.
 async fn segments(
     work: &mut Work<'_>,
     mut nodes: Vec<Scored>,
@@ -159,7 +161,7 @@ async fn segments(
     Ok(evidence)
 }
 
-/// Whether a node is a segment, or covers it.
+/// Returns whether a node is the segment `leaf` or covers it.
 fn covers(node: &TreeNode, leaf: &TreeNode) -> bool {
     if node.id == leaf.id {
         return true;

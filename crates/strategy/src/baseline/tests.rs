@@ -11,7 +11,7 @@ use super::*;
 use crate::testing::{World, calls, document, evidence, node, upper};
 use crate::{Seams, Strategy, TreeMemory};
 
-/// A world in which each query finds what it is told to: places of document `d`.
+/// Creates a world in which each query finds the given places of document `d`.
 fn world(found: &[(&str, &[usize])]) -> World {
     let mut world = World::default();
     for (query, starts) in found {
@@ -70,7 +70,7 @@ async fn recurrent_summary_carries_a_summary_over_the_text_in_order() {
     world.retriever.found.insert("what?".to_owned(), hits);
     world.retriever.found.insert("d:0 d:10000 d:20000".to_owned(), vec![long(10_000)]);
     world.graph_builder.cost = calls(1);
-    // Each is too long to go with another.
+    // Each passage is too long to be grouped with another.
     let answer = world.ask(&RecurrentSummary).await.unwrap();
     assert_eq!(answer.cost.model_calls, 1000 + 3);
     assert_eq!(queries(&world), ["what?", "d:0 d:10000 d:20000"]);
@@ -116,7 +116,7 @@ async fn rewrite_searches_for_each_wording_and_the_question() {
 #[tokio::test]
 async fn iterative_searches_for_what_is_missing_until_nothing_is() {
     let missing = |texts: &[&str]| texts.iter().map(|text| Some((*text).to_owned())).collect();
-    // Nothing is missing any more; the same is missing again; always something else is missing.
+    // Nothing is missing any more; the same is missing again; each time something else is missing.
     let cases: [(Vec<Option<String>>, &[&str]); 3] = [
         (vec![Some("who".to_owned()), None], &["what?", "who"]),
         (missing(&["who", "who"]), &["what?", "who"]),
@@ -158,7 +158,7 @@ async fn summary_levels_ranks_nodes_of_all_levels_and_reads_segments_for_them() 
     world.encoder.tell("d#0.2", 0.9);
     world.encoder.tell("d#1.0", 0.8);
     world.encoder.tell("d#0.1", 0.3);
-    // The segment itself, then the root, which stands for the best segment that is not read yet.
+    // The segment itself, then the root, which stands for the best segment not read yet.
     assert_eq!(read(&world, &SummaryLevels).await[..2], ["d:200", "d:100"]);
     let entered = world.steps_of("entered");
     assert_eq!(entered[0], "entered d#0.2 from d#1.0");
@@ -193,7 +193,7 @@ async fn memorag_searches_for_every_line_that_was_drafted() {
     assert_eq!(world.planner.most(), [4], "who only sees an outline is not asked for as many");
 }
 
-/// A memory that answers by itself where it is asked to.
+/// Memory that answers by itself if asked to.
 struct Answering(Mutex<Vec<ClueQuery>>);
 
 #[async_trait]
@@ -258,8 +258,8 @@ async fn memorag_has_memories_answer_as_far_as_the_question_wants_it() {
     assert!(!wanted, "a summary has no answer");
 }
 
-/// What an assistant is asked leaves out what it knows of the user (MemoRAG, table 4), and what a conversation
-/// goes on with leaves out what was said (table 5): nothing of it is found by the question's words.
+/// Questions to an assistant leave out what it knows of the user (MemoRAG, table 4), and follow-up
+/// questions leave out what was said before (table 5). The question's own words find none of it.
 #[tokio::test]
 async fn memorag_finds_what_a_question_leaves_unsaid() {
     let cases = [

@@ -1,12 +1,14 @@
-//! The paper's toy example (appendix H) and its case studies (appendix G, table 6) over the whole of "The Gods
-//! of Mars" with its imported graph.
+//! Tests with the paper's toy example (appendix H) and its case studies (appendix G, table 6) over
+//! the whole of "The Gods of Mars" with its imported graph.
 //!
-//! What a model would reply is written down here; what is retrieved is not. So each point comes with words of
-//! the book, and the passage that says them must have been found in the step that made the point, or else no
-//! model could have made it. The words of points and subqueries are those of table 6 where it tells them.
+//! The replies of the model are written down here, but retrieval is real. Each point comes with
+//! words of the book, and the step that made the point must have found the passage with these
+//! words, because otherwise no model could have made it. The words of points and subqueries are
+//! those of table 6 where it gives them.
 //!
-//! The second case of table 6 is about "Anne of Green Gables", which the data sets do not have. Its shape is
-//! played on this book, with a claim of our own that is half true as the paper's is.
+//! The second case of table 6 is about "Anne of Green Gables", which the data sets do not contain.
+//! A case of the same shape is tested with this book and a claim of our own that is half true, like
+//! the paper's.
 
 mod book;
 
@@ -24,7 +26,7 @@ use crate::testing::World;
 
 const WHY: &str = "Why is Xodar given to Carter as a slave?";
 
-/// What the book says.
+/// Words of the book.
 const DEGRADED: &str = "For the disgrace you have brought upon the Immortal Race you shall be degraded to \
                         a rank below the lowest.";
 const INDIGNITY: &str = "It is Issus' wish that you heap upon him every indignity and degradation";
@@ -33,7 +35,7 @@ const INGLORIOUS: &str =
     "Evidently he did not relish the thought that Issus had learned of his inglorious";
 const BOUND: &str = "bare-handed, bound Dator Xodar with his own harness?";
 
-/// What a planner replies in a step.
+/// Replies of a planner in a step.
 struct Step {
     concerns: Concerns,
     changes: PointChanges,
@@ -74,7 +76,7 @@ fn global(concerns: &[&str]) -> Concerns {
     Concerns::Global(concerns.iter().map(|concern| (*concern).to_owned()).collect())
 }
 
-/// The points after each step, and the entities that they brought.
+/// Returns the points after each step, and the entities that they added.
 fn evolved(world: &World) -> Vec<(Vec<PointState>, Vec<String>)> {
     let evolved = |event| match event {
         TraceEvent::Evolved { points, brought, .. } => Some((points, brought)),
@@ -83,13 +85,14 @@ fn evolved(world: &World) -> Vec<(Vec<PointState>, Vec<String>)> {
     world.trace().into_iter().filter_map(evolved).collect()
 }
 
-/// Fate, number, what it was merged from, entities.
+/// Returns fate, number, merged numbers and entities in words.
 fn in_words(point: &PointState) -> String {
     let PointState { number, fate, entities, merged_from, .. } = point;
     format!("{fate:?} {number} {merged_from:?} {}", entities.join(", "))
 }
 
-/// What was searched for: the question, and global explorations. A local investigation has no search.
+/// Returns the texts searched for: the question and global explorations. A local investigation does
+/// not search.
 fn searched(world: &World) -> Vec<String> {
     let query = |event| match event {
         TraceEvent::Searched { query, .. } => Some(query),
@@ -98,7 +101,7 @@ fn searched(world: &World) -> Vec<String> {
     world.trace().into_iter().filter_map(query).collect()
 }
 
-/// That the step found a passage that says so.
+/// Asserts that the step found a passage with these words.
 #[track_caller]
 fn assert_found(world: &World, step: usize, words: &str) {
     let passages = &world.planner.findings()[step].passages;
@@ -106,7 +109,8 @@ fn assert_found(world: &World, step: usize, words: &str) {
     assert!(passages.iter().any(|passage| says(passage, words)), "{words:?} is not in {texts:#?}");
 }
 
-/// That the memory ends as one point, which rests on what says so, and that this is read with the point.
+/// Asserts that the memory ends as one point, which rests on the segments with these words, and
+/// that these are read with the point.
 #[track_caller]
 fn assert_ends_as_one_point_of(world: &World, book: &Book, words: &[&str]) {
     let (points, _) = evolved(world).pop().unwrap();
@@ -197,7 +201,7 @@ async fn xodars_punishment_is_traced_to_his_defeat_by_carter() {
     assert_found(&world, 1, BOTH_BOUND);
     assert_found(&world, 2, INGLORIOUS);
 
-    // The graph knows Xodar by his rank too, and cowardly injustice, but no degradation.
+    // The graph knows Xodar by his rank, too, and "cowardly injustice", but no "degradation".
     let [(degraded, brought), (explored, _), (investigated, _)] = &*evolved(&world) else {
         panic!("not three steps");
     };
@@ -285,7 +289,7 @@ async fn what_a_claim_adds_to_the_facts_is_found_to_have_no_evidence() {
     assert_found(&world, 0, BOTH_BOUND);
     assert_found(&world, 1, DEGRADED);
     let findings = world.planner.findings();
-    // What there is about Thurid was looked at, and does not tell it.
+    // The passages about Thurid were looked at and do not say it.
     assert_found(&world, 2, "Thurid");
     let ties = |relation: &&[String; 3]| {
         ["THURID", "ISSUS"].iter().all(|end| relation.contains(&(*end).to_owned()))
@@ -314,7 +318,7 @@ async fn what_a_claim_adds_to_the_facts_is_found_to_have_no_evidence() {
     assert_ends_as_one_point_of(&world, &book, &[BOTH_BOUND, DEGRADED]);
 }
 
-/// The same question without a model: points are the relations that were found.
+/// Asks the same question without a model: points are the relations that were found.
 #[tokio::test]
 #[ignore = "needs CLEW_EVAL_DATA"]
 async fn without_a_model_the_memory_stays_small_and_what_degrades_xodar_is_read() {

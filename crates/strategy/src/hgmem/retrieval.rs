@@ -1,4 +1,5 @@
-//! Retrieval for a subquery: entities of its scope, their relations, their passages (equations 1, 6 and 7).
+//! Retrieval for a subquery: the entities in its scope with their relations and passages (equations
+//! 1, 6 and 7).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,38 +12,39 @@ use clew_hypergraph::PointId;
 use super::Memory;
 use crate::work::{cosine, overlap};
 
-/// Entities retrieved for a subquery, n_v.
+/// Number of entities retrieved for a subquery, n_v.
 const ENTITIES: usize = 8;
-/// Most relations of them, n_e.
+/// Maximum number of their relations, n_e.
 const RELATIONS: usize = 16;
-/// Most passages of them, n_d.
+/// Maximum number of their passages, n_d.
 const PASSAGES: usize = 6;
-/// Best places of a search for a subquery: entities are looked for there where not all have vectors, and the passages of
-/// entities are looked at in their order.
+/// Number of best places of a search for a subquery. Entities are looked for there if not all
+/// entities have vectors, and the passages of entities are looked at in the order of these places.
 const PLACES: usize = 12;
-/// Entities that are compared with a subquery exactly, of all those that are nearest to it by the signs of their vectors.
+/// Number of entities nearest to a subquery by the signs of their vectors that are compared with it
+/// exactly.
 const NEAREST: usize = 64;
-/// Entities and relations that are looked at for one subquery.
+/// Maximum numbers of entities and relations that are looked at for one subquery.
 const LOOKED_AT: (usize, usize) = (128, 512);
-/// Segments among which those are looked for that a search for a subquery found: the people of a long book
-/// stand in hundreds. As many are read by one call.
+/// Maximum number of segments among which those found by the search for a subquery are looked for:
+/// the people of a long book are mentioned in hundreds. One call reads this many.
 const LOCATED: usize = 256;
-/// Segments whose texts are looked at to find the passages of a subquery, and those that are read in the
-/// end: each text is embedded, which is most of what a step costs.
+/// Maximum numbers of segments whose texts are looked at to find the passages of a subquery, and
+/// whose texts are compared in the end. Each text is embedded, which is most of the cost of a step.
 const TEXTS: (usize, usize) = (24, 48);
 
-/// Where a subquery looks for entities.
+/// Scope in which a subquery looks for entities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Everywhere: the question itself.
+    /// The whole graph: for the question itself.
     Everything,
     /// Around a point (local investigation, equation 6).
     Around(PointId),
-    /// What is not in memory (global exploration, equation 7).
+    /// Outside the memory (global exploration, equation 7).
     Outside,
 }
 
-/// What the subqueries of a step found, best first.
+/// Relations and passages that the subqueries of a step found, best first.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) relations: Vec<RelationEdge>,
@@ -72,7 +74,7 @@ impl Memory<'_> {
             ..GraphQuery::default()
         };
         let graph = self.work.subgraph(&around).await?;
-        // A view that is full knows enough.
+        // A full view knows enough.
         let _is_full = self.graph.learn(&graph);
         let is_of = |edge: &RelationEdge| keys.contains(&edge.head) || keys.contains(&edge.tail);
         let relations: Vec<RelationEdge> = graph
@@ -89,7 +91,8 @@ impl Memory<'_> {
             .filter(|id| self.admitted.has(&id.document_id))
             .filter(|id| found.passages.iter().all(|(known, _)| known != *id))
             .collect();
-        // Stable: among equals what states a relation, or is of an entity more like the subquery, is first.
+        // The sort is stable: equal ones keep the order in which segments that state a relation,
+        // and those of entities more like the subquery, come first.
         ids.sort_by_key(|id| {
             hits.iter().position(|hit| hit.document_id == id.document_id).unwrap_or(PLACES)
         });
@@ -109,10 +112,12 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// The entities of a scope that are most like a subquery by name and description, and what a search for it found,
-    /// best first, if there was one. Beyond a point's surroundings all entities of the graph are compared with it by
-    /// their vectors, and the nearest of them once more exactly; where some have none, what stands at the best places
-    /// of the search is compared too.
+    /// Returns the entities of a scope that are most like a subquery by name and description, and
+    /// the passages that a search for it found, best first, if there was one.
+    ///
+    /// In scopes other than around a point, all entities of the graph are compared by the signs of
+    /// their vectors, and the nearest of them exactly. If some have no vectors, the entities at the
+    /// best places of the search are compared too.
     async fn entities_in(
         &mut self,
         subquery: &str,
@@ -138,7 +143,7 @@ impl Memory<'_> {
                 }
                 let texts = vec![subquery.to_owned()];
                 let like = Some(Like::vector(self.work.seams.encoder.identity(), vector));
-                // What is in memory already leaves room for as many others.
+                // Entities already in memory must not take the room of others.
                 let in_memory = self.graph.vertices().count();
                 GraphQuery { texts, like, most_entities: NEAREST + in_memory, ..query }
             }
@@ -173,7 +178,8 @@ impl Memory<'_> {
         Ok((self.closest(vector, texts, candidates, ENTITIES).await?, hits))
     }
 
-    /// The `most` items whose texts are most like a vector, best first; equals in order.
+    /// Returns the `most` items whose texts are most like a vector, best first; equal ones in
+    /// order.
     async fn closest<T>(
         &mut self,
         vector: &[f32],
@@ -194,9 +200,9 @@ impl Memory<'_> {
         Ok(texts)
     }
 
-    /// Passages to be read: those that points rest on, then others of their entities, each most like the
-    /// question first. Their scores are their similarities; those of points come before others. Of too many
-    /// others those that mention most of the entities are looked at.
+    /// Returns the passages to read: those that points rest on, then others of their entities, each
+    /// most like the question first. Their scores are their similarities, plus 1 for those of
+    /// points. If there are too many others, those that mention the most entities are used.
     pub(super) async fn best_passages(&mut self) -> Result<Vec<Evidence>, Error> {
         let of_points = self.graph.points().flat_map(|point| &point.segments);
         let of_points: BTreeSet<SegmentId> = of_points.cloned().collect();
@@ -227,9 +233,9 @@ impl Memory<'_> {
         Ok(scored)
     }
 
-    /// The segments that a point about `entities` comes from: those that state a relation between two of
-    /// them and the passages that mention two of them, else one, else all passages; without any, where its
-    /// entities stand.
+    /// Returns the segments that a point about `entities` comes from: those that state a relation
+    /// between two of the entities, and the found passages that mention two of them, else one, else
+    /// all found passages. If there are none, the first segment of each entity.
     pub(super) fn sources_of(
         &self,
         entities: &BTreeSet<EntityKey>,
@@ -257,7 +263,7 @@ impl Memory<'_> {
         nodes.iter().filter_map(first).collect()
     }
 
-    /// A relation: head, words, tail, by name.
+    /// Returns a relation as head, words and tail, by name.
     pub(super) fn in_words(&self, edge: &RelationEdge) -> [String; 3] {
         [self.name_of(&edge.head), edge.text.clone(), self.name_of(&edge.tail)]
     }

@@ -1,11 +1,12 @@
-//! The rules of sections 3.2 to 3.6, with a scripted planner; the toy example is that of appendix H.
+//! Tests of the rules of sections 3.2 to 3.6 with a scripted planner. The toy example is that of
+//! appendix H.
 
 use clew_core::{Concerns, MemoryPoint, MergedPoint, NewPoint, PointChanges, UpdatedPoint};
 
 use super::*;
 use crate::testing::{World, calls, document, evidence, segment};
 
-/// Barsoom: Xodar, Issus and Carter, and far from them Thuvia and her lions.
+/// Creates a world about Barsoom: Xodar, Issus and Carter, and far from them Thuvia and her lions.
 fn barsoom() -> World {
     let mut world = World::default();
     world.question.text = "xodar ?".to_owned();
@@ -46,7 +47,7 @@ fn script(
     world.planner.changes.lock().unwrap().extend(changes);
 }
 
-/// The relations that each step found, in words.
+/// Returns the relations that each step found, in words.
 fn relations(world: &World) -> Vec<Vec<String>> {
     let words = |findings: Findings| findings.relations.iter().map(|r| r.join(" ")).collect();
     world.planner.findings().into_iter().map(words).collect()
@@ -76,7 +77,7 @@ async fn a_memory_that_resolves_the_question_is_answered_from() {
     let text = DEGRADED.1.to_owned();
     let point = MemoryPoint { entities, text };
     assert_eq!(world.planner.memories(), [[point.clone()]]);
-    // The point is read with what it rests on, then the other passage of its entities.
+    // The passage that the point rests on comes first, then the other passage of its entities.
     assert_eq!(world.reasoner.points(), [point]);
     assert_eq!(world.reasoner.read_last(), ["b:0", "b:100"]);
     assert_eq!(world.steps_of("reflected"), ["reflected true"]);
@@ -88,10 +89,10 @@ async fn a_concern_about_a_point_is_investigated_around_its_entities() {
     let point = inserts(&[DEGRADED]);
     script(&world, [local(0, "thuvia carter")], [point]);
     world.ask(&HgMem).await.unwrap();
-    // Thuvia is named and yet out of reach: she is not around Xodar and Issus (equation 6).
+    // Thuvia is named but out of reach: she is not around Xodar and Issus (equation 6).
     assert_eq!(relations(&world)[1], ["ISSUS degrades XODAR", "CARTER defeats XODAR"]);
     assert_eq!(world.planner.findings()[1].asked, ["xodar ?", "thuvia carter ?"]);
-    // No search: the graph alone tells what is around a point.
+    // No search: the graph alone knows what is around a point.
     assert_eq!(world.retriever.queries().len(), 1);
 }
 
@@ -111,13 +112,14 @@ async fn all_entities_are_explored_by_name_and_description_and_not_those_that_a_
     for entity in &mut world.graph.entities {
         entity.description = format!("said of {}", entity.key);
     }
-    // Nearer than what it names (equation 1): only the best eight are retrieved, and here all are.
+    // This entity is nearer than the named one (equation 1). Only the best eight are retrieved, and
+    // here that is all.
     world.encoder.tell("THUVIA: said of thuvia", 0.9);
     world.retriever.found.insert("lost ?".to_owned(), vec![evidence("b", 110, 120, 0.9)]);
     world.retriever.found.insert("xodar ?".to_owned(), vec![evidence("b", 310, 320, 0.9)]);
     script(&world, [global(&["lost"])], [inserts(&[DEGRADED])]);
     world.ask(&HgMem).await.unwrap();
-    // Issus is alike but in memory (equation 7); Carter stands where the search finds most.
+    // Issus is similar but in memory (equation 7). Carter is where the search finds most.
     assert_eq!(relations(&world)[1], ["THUVIA tames LIONS"]);
     let queries = world.graph.queries();
     let explored: Vec<_> = queries.iter().filter(|query| query.like.is_some()).collect();
@@ -154,7 +156,7 @@ async fn what_was_asked_is_not_asked_again() {
     let world = barsoom();
     script(&world, [global(&["xodar", "carter", "carter"]), global(&["carter"])], []);
     world.ask(&HgMem).await.unwrap();
-    // The second look raises nothing new, which ends it.
+    // The second look raises nothing new, which ends the loop.
     let asked = world.planner.findings().pop().unwrap().asked;
     assert_eq!(asked, ["xodar ?", "carter ?"]);
     assert_eq!(world.planner.findings().len(), 2);
@@ -181,7 +183,7 @@ async fn a_memory_evolves_by_update_insertion_and_merging() {
             "evolved 1: merged 3 from 1+2 CARTER,ISSUS,XODAR of b#0,b#1"
         ]
     );
-    // It rests on what both rested on.
+    // The merged point rests on what both rested on.
     assert_eq!(world.reasoner.read_last()[..2], ["b:0", "b:100"]);
 }
 
@@ -206,7 +208,8 @@ async fn a_name_means_the_one_entity_that_is_called_so_too() {
     assert_eq!(world.steps_of("evolved"), ["evolved 0: inserted 1 ISSUS,XODAR of b#0"]);
 }
 
-/// Dejah stands all over a long book, and Tars beside her in two places, of which none states a relation.
+/// Creates a long book in which Dejah appears everywhere and Tars beside her in two places. Neither
+/// place states a relation.
 fn long_book() -> World {
     let mut world = World::default();
     world.question.text = "dejah tars ?".to_owned();
@@ -287,11 +290,11 @@ async fn every_step_is_paid_for() {
     let mut world = barsoom();
     world.planner.cost = calls(1);
     script(&world, [global(&["carter"])], []);
-    // Twice taken in, merged and looked at, one subquery, one reading.
+    // Two steps of taking in, merging and raising concerns, one subquery and one reading.
     assert_eq!(world.ask(&HgMem).await.unwrap().cost.model_calls, 1000 + 7);
 }
 
-/// Replies of a planner that means no good.
+/// Tests with a hostile planner's replies.
 mod hostile {
     use proptest::collection::vec;
     use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Over which names a passage leads to others, and how well.
+//! The names over which a passage leads to others, with their weights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,18 @@ use super::HUB_SEGMENTS;
 use super::passage::{Link, Passages};
 use crate::admitted::Admitted;
 
-/// Where a link leads.
+/// Target of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A passage that is known, by its index.
+    /// Known passage, by its index.
     Passage(usize),
-    /// A segment that is to be read first: a passage that overlaps it may stand for it.
+    /// Segment that must be read first, since a known passage that overlaps it may stand for it.
     Segment(SegmentId),
 }
 
 impl Target {
-    /// What stands for a document whose title is `entity`: its best passage, else its first segment.
+    /// Returns the target for a document whose title is `entity`: its best passage, else its first
+    /// segment.
     pub(super) fn document(
         id: &DocumentId,
         entity: &EntityNode,
@@ -32,20 +33,20 @@ impl Target {
     }
 }
 
-/// A link, and where it leads.
+/// Link and its target.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Candidate {
     pub(super) link: Link,
     pub(super) target: Target,
 }
 
-/// Whether the question names `key`: as an entity, or within the name of one.
+/// Returns whether the question names `key`: as an entity, or within the name of one.
 pub(super) fn is_named(key: &EntityKey, named: &BTreeSet<EntityKey>) -> bool {
     let within = format!(" {} ", key.0);
     named.iter().any(|name| format!(" {} ", name.0).contains(&within))
 }
 
-/// The links of a passage over `entities`, which it names.
+/// Returns the links of a passage over `entities`, which it names.
 pub(super) fn names_of(
     source: usize,
     entities: &[EntityNode],
@@ -85,8 +86,8 @@ pub(super) fn names_of(
     candidates
 }
 
-/// The segments that are worth reading: at most `most`, those of the best links; of equal ones in
-/// their order.
+/// Returns the segments that are worth reading: at most `most`, those of the best links first,
+/// equal ones in their order.
 pub(super) fn wanted(candidates: &[Candidate], most: usize) -> Vec<SegmentId> {
     let mut worths: BTreeMap<&SegmentId, f32> = BTreeMap::new();
     for Candidate { link, target } in candidates {
@@ -96,7 +97,7 @@ pub(super) fn wanted(candidates: &[Candidate], most: usize) -> Vec<SegmentId> {
         }
     }
     let mut wanted: Vec<(&SegmentId, f32)> = worths.into_iter().collect();
-    // The sort is stable and the map was ordered.
+    // The sort is stable, and the map was ordered.
     wanted.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     wanted.into_iter().take(most).map(|(id, _)| id.clone()).collect()
 }

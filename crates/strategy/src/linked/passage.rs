@@ -1,4 +1,4 @@
-//! The passages among which is chosen, with what they are worth by themselves and by links.
+//! The passages to choose from, with their worth by themselves and by links.
 
 use std::cmp::Ordering;
 
@@ -7,26 +7,26 @@ use clew_core::{DocumentId, Evidence};
 use super::{COSINE_SHARE, LINK_WEIGHT};
 use crate::work::overlap;
 
-/// That a passage names something that leads to another.
+/// Link to a passage from one that names what leads to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Link {
-    /// The passage that names it, among [`Passages::all`].
+    /// Index of the naming passage in [`Passages::all`].
     pub(super) source: usize,
-    /// What it names.
+    /// Name that links them.
     pub(super) name: String,
-    /// The link's weight times the source's S0.
+    /// Weight of the link times the source's S0.
     pub(super) worth: f32,
-    /// What is at the other end, for a person.
+    /// Explanation of the link for people.
     pub(super) reason: String,
 }
 
-/// A passage that may be read.
+/// Passage that may be read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Passage {
     pub(super) evidence: Evidence,
-    /// S0.
+    /// Worth by itself: S0.
     pub(super) own: f32,
-    /// The best link to it.
+    /// Best link to the passage.
     pub(super) link: Option<Link>,
 }
 
@@ -35,15 +35,15 @@ impl Passage {
         self.own + LINK_WEIGHT * self.link.as_ref().map_or(0.0, |link| link.worth)
     }
 
-    /// Keeps `link` if it is the best one so far; of equal ones, the first. What is worth nothing
-    /// is no link.
+    /// Keeps `link` if it is the best one so far; of equal ones, the first. A link that is worth
+    /// nothing is ignored.
     pub(super) fn link_from(&mut self, link: &Link) {
         if link.worth > self.link.as_ref().map_or(0.0, |best| best.worth) {
             self.link = Some(link.clone());
         }
     }
 
-    /// Its document's title, or else its id.
+    /// Returns its document's title, or else its id.
     pub(super) fn title(&self) -> String {
         match self.evidence.title.trim() {
             "" => self.evidence.document_id.to_string(),
@@ -51,7 +51,7 @@ impl Passage {
         }
     }
 
-    /// By a score, the highest first; of equal ones by place.
+    /// Compares passages by a score, the highest first; equal ones by place.
     fn better(&self, other: &Self, score: impl Fn(&Self) -> f32) -> Ordering {
         let (a, b) = (&self.evidence, &other.evidence);
         score(other)
@@ -61,16 +61,16 @@ impl Passage {
     }
 }
 
-/// All passages; what is in them stays at its index.
+/// All passages. Each stays at its index.
 #[derive(Debug)]
 pub(super) struct Passages {
     pub(super) all: Vec<Passage>,
-    /// H of what the search did not find.
+    /// H of passages that the search did not find.
     unfound: f32,
 }
 
 impl Passages {
-    /// What a search found.
+    /// Creates the passages that a search found.
     pub(super) fn of(hits: Vec<Evidence>) -> Self {
         let lowest = hits.iter().filter_map(|hit| hit.dense_score).min_by(f32::total_cmp);
         let lowest = lowest.unwrap_or(0.0);
@@ -85,12 +85,13 @@ impl Passages {
         Self { all: hits.into_iter().map(passage).collect(), unfound: COSINE_SHARE * lowest }
     }
 
-    /// The best passage of a document by itself.
+    /// Returns the best passage of a document by itself.
     pub(super) fn of_document(&self, id: &DocumentId) -> Option<usize> {
         self.best_where(|passage| passage.evidence.document_id == *id)
     }
 
-    /// What stands for a segment: the best passage by itself that overlaps it, else the segment.
+    /// Returns the index of the passage that stands for a segment: the best one by itself that
+    /// overlaps it, else the segment, which is added.
     pub(super) fn find_or_add(&mut self, segment: Evidence) -> usize {
         if let Some(known) = self.best_where(|passage| overlap(&passage.evidence, &segment)) {
             return known;
@@ -99,14 +100,14 @@ impl Passages {
         self.all.len() - 1
     }
 
-    /// The best passages by themselves.
+    /// Returns the best passages by themselves.
     pub(super) fn sources(&self, most: usize) -> Vec<usize> {
         let mut order = self.ranked_by(|passage| passage.own);
         order.truncate(most);
         order
     }
 
-    /// All of them, best first; of equal ones by place.
+    /// Returns all passages, best first; equal ones by place.
     pub(super) fn ranking(&self) -> Vec<usize> {
         self.ranked_by(Passage::score)
     }

@@ -1,4 +1,4 @@
-//! Rankings worked out by hand, over graphs drawn by hand.
+//! Tests of rankings computed by hand, over hand-made graphs.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use clew_core::{AttributeName, Cost, EntityKind, ErrorKind, Outcome, ShardIndex,
 use super::*;
 use crate::testing::{World, document, evidence, segment};
 
-/// The passage of `id` from `start` on, as long as a segment.
+/// Returns the passage of `id` from `start` on, as long as a segment.
 fn hit(id: &str, start: usize, cosine: f32, bm25: Option<f32>, text: &str) -> Evidence {
     Evidence {
         dense_score: Some(cosine),
@@ -21,8 +21,8 @@ fn found(world: &mut World, hits: Vec<Evidence>) {
     world.retriever.found.insert(world.question.text.clone(), hits);
 }
 
-/// A film, of which `a` tells that anna directed it; `n` tells of her. By themselves `a` is worth
-/// 0.7 * 0.8 + 0.3 = 0.86, `b` 0.7 * 0.5 + 0.3 / 2 = 0.5 and `c` 0.7 * 0.4 = 0.28.
+/// Creates a world about a film: `a` says that anna directed it, and `n` is about her. S0 of `a` is
+/// 0.7 * 0.8 + 0.3 = 0.86, of `b` 0.7 * 0.5 + 0.3 / 2 = 0.5, and of `c` 0.7 * 0.4 = 0.28.
 fn film() -> World {
     let mut world = World::default();
     world.question.text = "film ?".to_owned();
@@ -35,7 +35,7 @@ fn film() -> World {
     world
 }
 
-/// [`film`], where anna is the title of `n`.
+/// Creates [`film`], where anna is the title of `n`.
 fn titled() -> World {
     let mut world = film();
     world.graph.entity("anna", &[("a", 0), ("n", 0), ("n", 1)]);
@@ -47,7 +47,7 @@ async fn ask(world: &World) -> Answer {
     world.ask(&Linked).await.unwrap()
 }
 
-/// What was read, with scores.
+/// Returns the places that were read, with scores.
 async fn ranked(world: &World) -> Vec<(String, f32)> {
     ask(world).await;
     let read = world.reasoner.evidence();
@@ -61,7 +61,7 @@ async fn edges(world: &World) -> Vec<String> {
 
 #[track_caller]
 fn expect(ranked: &[(String, f32)], expected: &[(&str, f32)]) {
-    // Few additions and products of numbers below 2, rounded to 24 bits each.
+    // Tolerance for few additions and products of numbers below 2, rounded to 24 bits each.
     let is_near = |(a, b): (&(String, f32), &(&str, f32))| a.0 == b.0 && (a.1 - b.1).abs() < 1e-5;
     let are_near = ranked.len() == expected.len() && ranked.iter().zip(expected).all(is_near);
     assert!(are_near, "{ranked:?}");
@@ -75,7 +75,7 @@ async fn what_the_best_passage_names_is_read_too() {
     let expected = [
         "searched film ? 3",
         "edge a names ANNA to n 0.52",
-        // The fakes' texts have 22, 100, 8 and 7 bytes.
+        // The texts of the fakes have 22, 100, 8 and 7 bytes.
         "gathered 4 dropped 0 bytes 137",
         "read 4",
         "judged 0.9",
@@ -105,7 +105,7 @@ async fn it_costs_one_search_and_few_questions_to_the_graph() {
     assert_eq!(asked, expected);
     assert_eq!(world.graph.asked_for(), [segment("n", 0)]);
     assert!(world.encoder.calls().is_empty());
-    // The reader's alone.
+    // Only the reader's cost.
     assert_eq!((answer.cost.model_calls, answer.cost.embedded_tokens), (1000, 5));
 }
 
@@ -128,7 +128,7 @@ async fn a_document_whose_title_the_question_names_gains_once() {
     let mut hits = world.retriever.found["film ?"].clone();
     hits.push(hit("c", 200, 0.35, None, "worse"));
     found(&mut world, hits);
-    // The best passage of `c`; of `f`, which was not found, the first segment.
+    // The best passage of `c`. For `f`, which was not found, the first segment.
     let expected = [("a:0", 0.86), ("c:0", 0.78), ("f:300", 0.745), ("b:0", 0.5), ("c:200", 0.245)];
     expect(&ranked(&world).await, &expected);
     assert_eq!(world.steps_of("chose"), ["chose FILM"]);
@@ -139,9 +139,9 @@ async fn a_document_whose_title_the_question_names_gains_once() {
 #[tokio::test]
 async fn a_title_counts_more_than_a_mention_and_hides_it() {
     let mut world = titled();
-    // Mentioned beside the title in `n`; it would bring 0.6 * 0.86 / 2.
+    // Mentioned beside the title in `n`, which alone would bring 0.6 * 0.86 / 2.
     world.graph.entity("directed", &[("a", 0), ("n", 0)]);
-    // The title of `o`, so that `m`, which mentions it, is left.
+    // The title of `o`, so that the link to `m`, which mentions it, is dropped.
     world.graph.entity("the", &[("a", 0), ("m", 0), ("o", 0)]);
     world.graph.title("the", &["o"]);
     let expected = ["edge a names ANNA to n 0.52", "edge a names THE to o 0.52"];
@@ -242,7 +242,7 @@ async fn a_source_may_be_linked_itself() {
     let mut world = film();
     world.graph.entity("anna", &[("a", 0), ("b", 0)]);
     world.graph.entity("review", &[("a", 0), ("b", 0)]);
-    // What each gains is counted from the other's S0: 0.86 + 0.3 * 0.5, and 0.5 + 0.3 * 0.86.
+    // Each gains from the other's S0: 0.86 + 0.3 * 0.5, and 0.5 + 0.3 * 0.86.
     expect(&ranked(&world).await, &[("a:0", 1.01), ("b:0", 0.758), ("c:0", 0.28)]);
 }
 
@@ -333,7 +333,7 @@ async fn segments_that_are_read_to_find_targets_are_bounded() {
     ask(&world).await;
     let asked_for = world.graph.asked_for();
     assert_eq!(asked_for.len(), MAX_TARGETS);
-    // The rarest name goes first, though its place is last.
+    // The rarest name comes first, though its place is last.
     assert_eq!(asked_for[..2], [segment("z", 0), segment("n", 0)]);
 }
 
@@ -347,7 +347,7 @@ async fn what_a_filter_excludes_is_not_used() {
     let ranked = ranked(&world).await;
     let places: Vec<&str> = ranked.iter().map(|(place, _)| place.as_str()).collect();
     assert_eq!(places, ["a:0", "b:0", "m:0", "c:0"]);
-    // What only `x` mentions is not told either.
+    // An entity that only `x` mentions is not reported either.
     assert!(world.steps_of("chose").is_empty());
     assert_eq!(world.retriever.queries()[0].filter, world.question.filter);
     assert!(world.graph.asked_for().iter().all(|id| id.document_id != document("x")));

@@ -1,4 +1,4 @@
-//! The best nodes of each level, and then the segments among them.
+//! The walk over the best nodes of each level and then the segments among them.
 
 use clew_core::Error;
 
@@ -25,8 +25,8 @@ pub(super) async fn walk(walk: &mut Walk<'_>) -> Result<End, Error> {
     Ok(End::no_answer("no segment of the beam answers"))
 }
 
-/// The segments that the beam meets on its way down. Documents are of different depth, so that it
-/// meets them on several levels.
+/// Returns the segments that the beam meets on its way down. Documents have trees of different
+/// depth, so it meets segments on several levels.
 async fn descend(walk: &mut Walk<'_>, mut level: Vec<Seen>) -> Result<Vec<Seen>, Error> {
     let mut leaves = Vec::new();
     let mut expanded = 0;

@@ -1,4 +1,4 @@
-//! Always on at the best node that was not visited.
+//! The walk that always continues at the best node not visited yet.
 
 use clew_core::{Error, TreeNode};
 
@@ -6,7 +6,7 @@ use super::score::Score;
 use super::walk::{Entry, Walk, is_leaf};
 use super::{End, MAX_EXPANDED};
 
-/// A node that was seen.
+/// Node that was seen.
 pub(super) struct Seen {
     pub(super) node: TreeNode,
     pub(super) parent: String,
@@ -24,7 +24,7 @@ impl Seen {
     }
 }
 
-/// `nodes`, the children of `parent`, with their scores, in order.
+/// Returns `nodes`, the children of `parent`, with their scores, in order.
 pub(super) async fn see(
     walk: &mut Walk<'_>,
     parent: &str,
@@ -36,7 +36,7 @@ pub(super) async fn see(
     Ok(nodes.into_iter().zip(scores).map(seen).collect())
 }
 
-/// Puts the best first; of equal ones, what was seen first.
+/// Sorts the best first; of equal ones, the one seen first.
 pub(super) fn sort(seen: &mut [Seen]) {
     seen.sort_by(|a, b| b.score.value.total_cmp(&a.score.value));
 }

@@ -4,29 +4,32 @@ use std::collections::HashMap;
 
 use clew_core::{Evidence, NodeId, SummaryLevel, SummaryTask, Tree, TreeNode, UpperKey};
 
-/// Most children of a node above the roots of shards: as many as shards' trees have by default.
+/// Maximum number of children of a node above the roots of shards: the default of the shards'
+/// trees.
 pub const MAX_GROUPED: usize = 8;
 
-/// Most bytes of the summary of such a node: as long as those of shards' trees are by default.
+/// Maximum number of bytes of the summary of such a node: the default of the shards' trees.
 const SUMMARY_BYTES: usize = 800;
 
-/// The nodes above those at the top of a corpus' shards, so that its tree has one root, and a walk chooses among few
-/// children there too.
+/// Nodes above the roots of a corpus' shards, so that the corpus has one root, and a walk chooses
+/// among few children at the top, too.
 ///
-/// A shard knows its own documents only, so these nodes are stored nowhere: they are made for each question out of what
-/// shards tell at its beginning. Their summaries are made of those below without a model. What that costs grows with the
-/// number of shards, of which there are 256 at most, and not with what is in them.
+/// A shard knows only its own documents, so these nodes are not stored. They are made for each
+/// question from the roots that the shards report at its beginning. Their summaries are made
+/// without a model from those below. The cost grows with the number of shards, at most 256, and not
+/// with their content.
 #[derive(Debug, Default)]
 pub(super) struct CorpusLevels {
     children: HashMap<NodeId, Vec<TreeNode>>,
 }
 
 impl CorpusLevels {
-    /// The children of the root of the corpus, of which `tops` are the nodes at the top of its shards, in order.
+    /// Creates the levels over `tops`, the roots of the shards in order. Returns them with the
+    /// children of the corpus' root.
     pub(super) fn over(tops: Vec<TreeNode>) -> (Self, Vec<TreeNode>) {
         let (mut levels, mut nodes) = (Self::default(), tops);
         while nodes.len() > MAX_GROUPED {
-            // Groups of about the same size, none of one.
+            // Groups have about the same size, and none has a single node.
             let groups = nodes.len().div_ceil(MAX_GROUPED);
             let mut above = Vec::with_capacity(groups);
             for group in 0..groups {
@@ -41,12 +44,12 @@ impl CorpusLevels {
         (levels, nodes)
     }
 
-    /// The children of a node, if it is one of these.
+    /// Returns the children of a node, if it is one of these.
     pub(super) fn children(&self, node: &NodeId) -> Option<Vec<TreeNode>> {
         self.children.get(node).cloned()
     }
 
-    /// Whether a node covers what was found.
+    /// Returns whether a node covers what was found.
     pub(super) fn covers(&self, tree: &dyn Tree, node: &TreeNode, found: &Evidence) -> bool {
         match self.children.get(&node.id) {
             Some(children) => children.iter().any(|child| self.covers(tree, child, found)),
@@ -55,7 +58,7 @@ impl CorpusLevels {
     }
 }
 
-/// The node above others, if there are any.
+/// Returns the node above others, or `None` if there are none.
 fn node_above(below: &[TreeNode]) -> Option<TreeNode> {
     let (first, last) = (below.first()?, below.last()?);
     let keys: Vec<UpperKey> = below.iter().map(key).collect();
@@ -81,7 +84,7 @@ fn node_above(below: &[TreeNode]) -> Option<TreeNode> {
     })
 }
 
-/// What tells a node at the top of a shard from others.
+/// Returns the key that distinguishes a root of a shard from others.
 fn key(node: &TreeNode) -> UpperKey {
     match &node.id {
         NodeId::Upper { key, .. } => *key,

@@ -6,19 +6,18 @@ use super::score::Score;
 use super::walk::{Entry, Walk, is_leaf};
 use super::{End, MAX_SHOWN};
 
-/// A node on the path with what is known of its children. At the bottom stands what is above the
-/// tops.
+/// Node on the path with its children. The first place on the path stands above the tops.
 struct Place {
-    /// `None` above the tops.
+    /// Node, or `None` above the tops.
     node: Option<TreeNode>,
     children: Vec<TreeNode>,
-    /// Of each child.
+    /// Whether each child was visited.
     is_visited: Vec<bool>,
-    /// Of each child, where there were too many to show them all.
+    /// Score of each child, if there were too many to show them all.
     scores: Option<Vec<Score>>,
 }
 
-/// The child that is entered next, and why.
+/// Child to enter next, and the reason.
 struct Step {
     child: usize,
     reason: String,
@@ -92,7 +91,7 @@ pub(super) async fn walk(walk: &mut Walk<'_>) -> Result<End, Error> {
     Ok(End::no_answer("everything was looked at"))
 }
 
-/// Asks where to go on among `unvisited` children; the error is why to turn back.
+/// Asks where to continue among `unvisited` children. The inner error is the reason to turn back.
 async fn choose(
     walk: &mut Walk<'_>,
     place: &mut Place,
@@ -109,8 +108,8 @@ async fn choose(
     Ok(Ok(Step { child, reason: triage.reasoning }))
 }
 
-/// The children that are shown: all that are not visited, or the best of them, in their order in
-/// the text.
+/// Returns the children to show: all unvisited ones, or the best of them, in their order in the
+/// text.
 async fn shown(
     walk: &mut Walk<'_>,
     place: &mut Place,

@@ -2,7 +2,7 @@
 
 use super::MEMORY_BYTES;
 
-/// What was read on the way, oldest first. The oldest is forgotten first; what alone is longer than
+/// Texts read on the way, oldest first. The oldest is forgotten first. A text that is longer than
 /// the memory keeps its beginning.
 #[derive(Debug, Default)]
 pub(super) struct Memory {

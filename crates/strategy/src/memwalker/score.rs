@@ -1,19 +1,20 @@
-//! How promising the nodes of a tree are for a question.
+//! The scores of tree nodes for a question.
 
 use clew_core::{Error, Evidence, TextKind, Tree, TreeNode};
 
 use super::corpus::CorpusLevels;
 use crate::work::{Work, cosine};
 
-/// Most summaries that are embedded at once. Of more nodes, which only the top of a tree that is
-/// still being built has, those found best are compared by meaning; the others by the search alone.
+/// Maximum number of summaries that are embedded at once. More nodes than that exist only at the
+/// top of a tree that is still being built. Of those, the ones found best are compared by meaning,
+/// the others only by the search.
 const MAX_EMBEDDED: usize = 128;
 
-/// Share of the cosine of question and summary in a score; the rest is how well a passage was
+/// Share of the cosine of question and summary in a score. The rest is how well a passage was
 /// found.
 const COSINE_SHARE: f32 = 0.5;
 
-/// A node's score and its parts.
+/// Score of a node and its parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Score {
     pub(super) value: f32,
@@ -31,13 +32,13 @@ impl Score {
     }
 }
 
-/// What a search for the question found, and the question's vector once it was needed.
+/// Results of a search for the question, and the question's vector once it was needed.
 #[derive(Debug, Default)]
 pub(super) struct Scorer {
     hits: Vec<Evidence>,
     best: f32,
     question: Option<Vec<f32>>,
-    /// What is above the roots of shards.
+    /// Levels above the roots of shards.
     pub(super) levels: CorpusLevels,
 }
 
@@ -47,15 +48,15 @@ impl Scorer {
         Self { hits, best, question: None, levels: CorpusLevels::default() }
     }
 
-    /// How well the best passage that `node` covers was found, 0 to 1: its score as a share of the
-    /// best.
+    /// Returns how well the search found the best passage that `node` covers: its score relative to
+    /// the best one, 0 to 1.
     pub(super) fn found(&self, tree: &dyn Tree, node: &TreeNode) -> f32 {
         let covered = self.hits.iter().filter(|hit| self.levels.covers(tree, node, hit));
         let score = covered.map(|hit| hit.score).fold(0.0, f32::max);
         if self.best > 0.0 { score / self.best } else { 0.0 }
     }
 
-    /// The scores of `nodes`, in order.
+    /// Returns the scores of `nodes`, in order.
     pub(super) async fn scores(
         &mut self,
         work: &mut Work<'_>,

@@ -1,4 +1,4 @@
-//! The rules of a walk, step by step, with a navigator that plays back a script.
+//! Tests of the rules of a walk, step by step, with a navigator that follows a script.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use clew_core::{AttributeName, ErrorKind, Outcome, ShardIndex, TraceEvent};
 use super::*;
 use crate::testing::{Play, World, document, evidence, node, upper};
 
-/// A document with two parts: segments 0 and 1, and segment 10.
+/// Creates a document with two parts: segments 0 and 1, and segment 10.
 fn book() -> World {
     let mut world = World::default();
     world.tree.tops = vec![node("d", 2, 0, 2)];
@@ -17,14 +17,14 @@ fn book() -> World {
     world
 }
 
-/// Documents of one segment each.
+/// Creates documents of one segment each.
 fn shelf(documents: &[&str]) -> World {
     let mut world = World::default();
     world.tree.tops = documents.iter().map(|id| node(id, 0, 0, 0)).collect();
     world
 }
 
-/// The same under one node.
+/// Creates the same documents under one node.
 fn under_one_node(documents: &[String]) -> World {
     let mut world = World::default();
     let (first, last) = (documents.first().unwrap(), documents.last().unwrap());
@@ -82,7 +82,7 @@ async fn the_walk_of_the_paper_goes_down_turns_back_and_answers() {
     ];
     assert_eq!(world.steps(), expected);
     assert_eq!((answer.outcome, answer.text.as_str()), (Outcome::Answered, "a clew"));
-    // Five choices and two readings; what an answer cost is part of its reading.
+    // Five choices and two readings. The cost of the answer is part of its reading.
     assert_eq!(answer.cost.model_calls, 7);
 }
 
@@ -250,14 +250,14 @@ async fn many_shards_have_one_root_with_levels_of_few_children_between() {
     assert_eq!(answer.outcome, Outcome::Answered);
     assert_eq!(segments_read(&world), ["d17b:0"]);
     let shown = shown(&world);
-    // Three groups of six or seven shards; their summaries tell of those below.
+    // Three groups of six or seven shards. Their summaries are made of those below.
     assert_eq!(shown.iter().map(Vec::len).collect::<Vec<_>>(), [3, 7, 2]);
     assert!(shown[0][1].contains("upper 17"), "{shown:?}");
     assert_eq!(shown[1][1], "upper 17");
     let hints: Vec<Vec<f32>> =
         world.navigator.choices().into_iter().map(|choice| choice.found).collect();
     assert_eq!(hints[0], [0.0, 1.0, 0.0]);
-    // All is covered, whatever order it is walked in.
+    // Every order covers all nodes.
     for strategy in [MemWalker::BEST_FIRST, MemWalker::BEAM] {
         let answer = walks(&world, vec![Play::Answer], strategy).await;
         assert_eq!(answer.outcome, Outcome::Answered);
@@ -315,7 +315,7 @@ async fn of_too_many_children_the_best_are_shown_in_their_order() {
     let shown = shown(&world);
     let expected: Vec<String> = (14..30).map(|number| format!("d{number}#0.0")).collect();
     assert_eq!(shown[0], expected);
-    // The best is visited, so that the first of the others takes a place.
+    // The best node was visited, so the first of the others takes its place.
     assert_eq!((shown[1][0].as_str(), shown[1][1].as_str()), ("d10#0.0", "d15#0.0"));
     assert_eq!(shown[1].len(), MAX_SHOWN);
 }
@@ -378,8 +378,8 @@ async fn of_attributes_the_search_knows_what_the_filter_admits() {
     assert_eq!((query.k, &query.filter), (200, &world.question.filter));
 }
 
-/// Two documents: `a`, whose first segment scores 0.2 and second 0.45, and `b`, whose only segment
-/// scores 0.3.
+/// Creates two documents: `a`, whose first segment scores 0.2 and second 0.45, and `b`, whose only
+/// segment scores 0.3.
 fn scored() -> World {
     let mut world = World::default();
     world.tree.tops = vec![node("a", 1, 0, 2), node("b", 1, 0, 1)];
@@ -439,7 +439,7 @@ async fn best_first_ends_when_everything_was_looked_at() {
 #[tokio::test]
 async fn the_nodes_that_a_walk_by_scores_enters_are_bounded() {
     let mut world = World::default();
-    // Each node has itself as a child: a tree without an end.
+    // Each node has itself as a child: an endless tree.
     let endless = node("a", 1, 0, 1);
     world.tree.tops = vec![endless.clone()];
     world.tree.put(&endless, vec![endless.clone()]);

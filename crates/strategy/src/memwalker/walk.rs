@@ -1,4 +1,5 @@
-//! What the orders of a walk share: what was visited, read and remembered.
+//! The state that all orders of a walk share: the nodes visited, the segments read and the working
+//! memory.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -14,10 +15,10 @@ use super::{End, HINTS, MAX_STEPS};
 use crate::admitted::Admitted;
 use crate::work::{Work, supports_an_answer};
 
-/// Why a node that could not be read any more was left.
+/// Reason for leaving a node that no longer exists.
 const GONE: &str = "it is there no more";
 
-/// A walk that goes on.
+/// Walk in progress.
 pub(super) struct Walk<'a> {
     work: Work<'a>,
     admitted: Admitted,
@@ -26,10 +27,11 @@ pub(super) struct Walk<'a> {
     /// Nodes whose summaries were shown, so that none is counted as read twice.
     shown: HashSet<NodeId>,
     steps: usize,
-    /// Where the segments stand that were read, first read first.
+    /// Places of the segments that were read, first read first.
     read: Vec<Place>,
-    /// Their tokens, where the question counts them, and how long reading took.
+    /// Number of their tokens, counted only if the question limits it.
     tokens: usize,
+    /// Time that reading took.
     reading: Duration,
     sentences: usize,
     nodes: usize,
@@ -38,10 +40,10 @@ pub(super) struct Walk<'a> {
     bytes_total: u64,
 }
 
-/// A node that is entered.
+/// Node to enter.
 pub(super) struct Entry<'a> {
     pub(super) node: &'a TreeNode,
-    /// The name of the node that it is entered from; empty at the top.
+    /// Name of the node that it is entered from; empty at the top.
     pub(super) parent: String,
     pub(super) reason: String,
     pub(super) score: Option<Score>,
@@ -70,7 +72,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// The children of the root of the corpus.
+    /// Returns the children of the root of the corpus.
     pub(super) async fn tops(&mut self) -> Result<Vec<TreeNode>, Error> {
         let tops = self.work.tops().await?;
         let tops = self.admit(tops);
@@ -80,7 +82,8 @@ impl<'a> Walk<'a> {
         Ok(children)
     }
 
-    /// Enters an inner node: its children that the filter admits, or none having turned back.
+    /// Enters an inner node. Returns its children that the filter admits. If there are none, turns
+    /// back.
     pub(super) async fn enter(&mut self, entry: Entry<'_>) -> Result<Vec<TreeNode>, Error> {
         self.work.check_time("walking the tree")?;
         self.trace_entered(&entry);
@@ -100,7 +103,7 @@ impl<'a> Walk<'a> {
         Ok(children)
     }
 
-    /// Reads a segment: what it answers, or `None` having turned back.
+    /// Reads a segment. Returns its answer, or turns back and returns `None`.
     pub(super) async fn read(&mut self, entry: Entry<'_>) -> Result<Option<Reading>, Error> {
         self.work.check_time("walking the tree")?;
         let node = entry.node;
@@ -167,7 +170,7 @@ impl<'a> Walk<'a> {
         Ok(triage)
     }
 
-    /// The scores of `nodes`, in order.
+    /// Returns the scores of `nodes`, in order.
     pub(super) async fn scores(&mut self, nodes: &[TreeNode]) -> Result<Vec<Score>, Error> {
         self.scorer.scores(&mut self.work, nodes).await
     }
@@ -187,7 +190,7 @@ impl<'a> Walk<'a> {
         self.work.trace(TraceEvent::TurnedBack { node, reason });
     }
 
-    /// Why the navigator may not be asked again, if it may not.
+    /// Returns the end of the walk if the navigator may not be asked again.
     pub(super) fn spent(&self) -> Option<End> {
         if self.steps >= MAX_STEPS {
             return Some(End::NoAnswer(format!("all {MAX_STEPS} steps are used up")));
@@ -202,7 +205,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn finish(mut self, end: End) -> Answer {
-        // What answers is what was read last.
+        // The segment read last is the one that answers.
         if matches!(end, End::Answer(_)) {
             self.read.rotate_right(1);
         }
@@ -245,7 +248,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a node is a segment.
+/// Returns whether a node is a segment.
 pub(super) fn is_leaf(node: &TreeNode) -> bool {
     node.children == 0
 }

@@ -1,4 +1,4 @@
-//! The edges that lead out of a set of entities, and how similar they are to a text.
+//! The edges that lead out of a set of entities, and their similarity to a text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,46 +9,49 @@ use clew_core::{
 use crate::admitted::Admitted;
 use crate::work::{Work, cosine};
 
-/// Most edges that are embedded at once; of more, those that share most words with what is looked
-/// for.
+/// Maximum number of edges that are embedded at once. Of more, those that share the most words with
+/// the text to compare with.
 const MAX_EMBEDDED: usize = 128;
 
-/// An edge from a known entity to another.
+/// Edge from a known entity to another.
 #[derive(Clone, Debug)]
 pub(super) struct Edge {
-    /// The names of its head and tail, and its relation.
+    /// Name of the head.
     head: String,
+    /// Name of the tail.
     tail: String,
+    /// Words of the relation.
     relation: String,
-    /// All of it as one text.
+    /// Head, relation and tail as one text.
     text: String,
-    /// Where it is stated: by several segments if it was fused.
+    /// Segments that state it: several if it was fused.
     pub(super) segments: Vec<SegmentId>,
-    /// The range of the document that states it; of one that was fused, the first.
+    /// Range of the document that states it; of the first edge if it was fused.
     pub(super) evidence: Span,
-    /// The entity that is known.
+    /// Known entity.
     from: EntityKey,
-    /// The entity that is not known yet.
+    /// Entity that is not known yet.
     pub(super) to: EntityNode,
 }
 
 impl Edge {
-    /// Its parts as one text.
+    /// Returns its parts as one text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its two ends.
+    /// Returns its two ends.
     pub(super) fn ends(&self) -> (&EntityKey, &EntityKey) {
         (&self.from, &self.to.key)
     }
 
-    /// What relates its two ends, by name.
+    /// Returns the names of its two ends.
     pub(super) fn subject(&self) -> String {
         format!("{} and {}", self.head, self.tail)
     }
 
-    /// The one edge in place of several between the same two, which says `description`.
+    /// Returns one edge in place of several between the same two entities, with `description` as
+    /// its text.
     pub(super) fn fused(edges: &[Self], description: String) -> Option<Self> {
         let mut segments: Vec<SegmentId> =
             edges.iter().flat_map(|edge| &edge.segments).cloned().collect();
@@ -70,8 +73,8 @@ impl Edge {
     }
 }
 
-/// The edges of `around` between an entity in `known` and one that is not, as far as documents that
-/// are admitted state them.
+/// Returns the edges of `around` between an entity in `known` and one that is not, if an admitted
+/// document states them.
 pub(super) fn leading_out(
     around: &Subgraph,
     known: &BTreeSet<EntityKey>,
@@ -101,12 +104,12 @@ pub(super) fn leading_out(
     around.relations.iter().filter(is_stated).filter_map(edge).collect()
 }
 
-/// The vectors of the edges seen so far: from one trial to the next most edges stay.
+/// Vectors of the edges seen so far. Most edges stay from one trial to the next.
 #[derive(Debug, Default)]
 pub(super) struct EdgeVectors(BTreeMap<String, Vec<f32>>);
 
 impl EdgeVectors {
-    /// The edges with their similarity to `text`, best first; of equal ones in their order.
+    /// Returns the edges with their similarity to `text`, best first; equal ones in their order.
     pub(super) async fn by_similarity(
         &mut self,
         work: &mut Work<'_>,
@@ -140,7 +143,7 @@ impl EdgeVectors {
     }
 }
 
-/// Up to [`MAX_EMBEDDED`] edges.
+/// Returns up to [`MAX_EMBEDDED`] edges, those that share the most words with `text`.
 fn sharing_most_words(text: &str, mut edges: Vec<Edge>) -> Vec<Edge> {
     if edges.len() <= MAX_EMBEDDED {
         return edges;

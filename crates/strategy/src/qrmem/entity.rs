@@ -1,4 +1,4 @@
-//! Entity trial: other entities are tried until their segments suffice.
+//! Entity trial: try other entities until their segments suffice.
 
 use async_trait::async_trait;
 use clew_core::{Answer, EntityChoice, EntityNode, Error};
@@ -9,18 +9,19 @@ use super::passage::join;
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Most entities that the navigator chooses among.
+/// Maximum number of entities that the navigator chooses from.
 const MAX_CANDIDATES: usize = 64;
 
-/// Most entities that it chooses at once.
+/// Maximum number of entities that it chooses at once.
 const MAX_CHOSEN: usize = 4;
 
-/// *Entity trial* over the bipartite graph of entities and segments (QRMeM, section 2.2).
+/// Strategy of *entity trial* over the bipartite graph of entities and segments (QRMeM, section
+/// 2.2).
 ///
-/// While what was read does not suffice, the navigator chooses further entities among those of the
-/// segments read so far, `E <- LLM(E, R, S_imp, Q)`, and their segments join the important ones. It
-/// ends when what was read suffices, when there is no entity left or none is chosen, when the
-/// window is full, or after [`MAX_TRIALS`] updates of E; then what there is is read.
+/// While the segments read do not suffice, the navigator chooses further entities among those of
+/// these segments, `E <- LLM(E, R, S_imp, Q)`, and their segments join the important ones. It ends
+/// when the segments suffice, when no entity is left or chosen, when the window has no room for new
+/// segments, or after [`MAX_TRIALS`] updates of E. Then the segments are read for the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct QrmemEntity;
 
@@ -66,7 +67,7 @@ impl Strategy for QrmemEntity {
     }
 }
 
-/// The entities that the navigator chooses; none where there are none to choose from.
+/// Returns the entities that the navigator chooses; none if there are none to choose from.
 async fn choose(
     navigation: &mut Navigation<'_>,
     candidates: Vec<EntityNode>,

@@ -1,5 +1,4 @@
-//! Graph expansion search: the question is searched for again, elaborated with what the graph
-//! tells.
+//! Graph expansion search: search again with the question elaborated by what the graph knows.
 
 use std::collections::BTreeMap;
 
@@ -13,31 +12,31 @@ use super::passage::{Passage, join};
 use crate::work::{Work, overlap};
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Most rounds of expansion. Entities three edges away seldom belong to a question of two or three
-/// hops.
+/// Maximum number of rounds of expansion. Entities three edges away seldom belong to a question of
+/// two or three hops.
 pub const MAX_EXPANSIONS: usize = 2;
 
-/// Least cosine of the question and an edge that is followed.
+/// Minimum cosine of the question and an edge that is followed.
 pub const EDGE_THRESHOLD: f32 = 0.35;
 
-/// Most edges followed in a round.
+/// Maximum number of edges followed in a round.
 const MAX_FOLLOWED: usize = 10;
 
-/// Most elaborated questions that are searched for.
+/// Maximum number of elaborated questions that are searched for.
 const MAX_ELABORATED: usize = 4;
 
-/// Passages of each search that are read.
+/// Number of passages of each search if the caller does not set `k`.
 const DEFAULT_K: usize = 10;
 
-/// *Graph expansion search* (QRMeM, section 2.2).
+/// Strategy of *graph expansion search* (QRMeM, section 2.2).
 ///
-/// Up to [`MAX_EXPANSIONS`] times the neighbours to which the edges most similar to the question
-/// lead join E; edges below [`EDGE_THRESHOLD`] are not followed. The question is elaborated with
-/// these edges, `Q <- LLM(E, R, Q)`. What searches for it and for the question find is fused by
-/// reciprocal ranks, since scores of different searches have no common scale, and read together
-/// with the segments of E; where a passage that was found lies in one of these, the segment is read
-/// instead. The window is filled by the passages found first, the other segments after them. It
-/// ends after one reading.
+/// Up to [`MAX_EXPANSIONS`] times, the neighbours that the edges most similar to the question lead
+/// to join E; edges below [`EDGE_THRESHOLD`] are not followed. The question is elaborated with
+/// these edges, `Q <- LLM(E, R, Q)`. The results of the searches for the question and its
+/// elaborations are fused by reciprocal ranks, since scores of different searches have no common
+/// scale. They are read together with the segments of E: a found passage that lies in one of these
+/// is replaced by the segment. The window is filled first with the passages found, then with the
+/// other segments. The strategy ends after one reading.
 #[derive(Clone, Copy, Debug)]
 pub struct QrmemExpand;
 
@@ -72,7 +71,7 @@ impl Strategy for QrmemExpand {
     }
 }
 
-/// Takes up the neighbours of E that are worth it; answers the edges that led to them.
+/// Takes up the neighbours of E whose edges are similar enough. Returns the edges that led to them.
 async fn expand(navigation: &mut Navigation<'_>) -> Result<Vec<Edge>, Error> {
     let mut followed = Vec::new();
     for _ in 0..MAX_EXPANSIONS {
@@ -97,7 +96,7 @@ async fn expand(navigation: &mut Navigation<'_>) -> Result<Vec<Edge>, Error> {
     Ok(followed)
 }
 
-/// What searches for the question and for its elaborations find, best first.
+/// Returns what searches for the question and its elaborations find, best first.
 async fn search_again(
     navigation: &mut Navigation<'_>,
     followed: &[Edge],
@@ -118,7 +117,7 @@ async fn search_again(
     Ok(fuse(rankings))
 }
 
-/// One ranking of several, by the sum of reciprocal ranks; of equal ones, what was found first.
+/// Fuses several rankings into one by the sum of reciprocal ranks; equal ones in the order found.
 fn fuse(rankings: Vec<Vec<Evidence>>) -> Vec<Evidence> {
     let mut fused: Vec<Evidence> = Vec::new();
     let mut places: BTreeMap<ChunkId, usize> = BTreeMap::new();
@@ -138,7 +137,7 @@ fn fuse(rankings: Vec<Vec<Evidence>>) -> Vec<Evidence> {
     fused
 }
 
-/// The passages found, each as the segment of E that it lies in, or by itself.
+/// Returns the passages found, each as the segment of E that it lies in, or by itself.
 fn in_segments(found: Vec<Evidence>, segments: &[Passage]) -> Vec<Passage> {
     let mut passages = Vec::new();
     for item in found {

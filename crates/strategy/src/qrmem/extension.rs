@@ -1,4 +1,4 @@
-//! What reading in view of the question adds to the stored graph.
+//! The graph extracted in view of the question, which extends the stored graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,32 +9,32 @@ use clew_graph::{Graph, GraphDocument, GraphSegment};
 
 use crate::work::Work;
 
-/// Most passages that are read for the question at once.
+/// Maximum number of passages that are read for the question at once.
 pub const MAX_READ: usize = 6;
 
-/// Most bytes of each of them: about 2,000 tokens, a third of the window, since they are read while
-/// the question waits.
+/// Maximum number of bytes of each of them: about 2,000 tokens, a third of the window, since they
+/// are read while the question waits.
 pub const MAX_READ_BYTES: usize = 8 << 10;
 
-/// A graph of what was read for one question: the query-oriented part of QRMeM's memory (section
-/// 2.1, "query-oriented graph initialization").
+/// Graph extracted from the passages read for one question: the query-oriented part of QRMeM's
+/// memory (section 2.1, "query-oriented graph initialization").
 ///
-/// Its segments are those of the stored graph, under their ids. A passage that is none of these gets
-/// an id of its own, which the stored graph cannot know, and its text stays here.
+/// Its segments have the ids of the stored graph. A passage that is not one of these gets an id of
+/// its own, which the stored graph cannot know, and its text stays here.
 #[derive(Debug, Default)]
 pub(super) struct Extension {
     graph: Graph,
     documents: BTreeMap<DocumentId, GraphDocument>,
-    /// The segments that were read, or tried to.
+    /// Segments that were read, or tried.
     read: BTreeSet<SegmentId>,
-    /// The passages that are no stored segments.
+    /// Passages that are no stored segments.
     own: BTreeMap<SegmentId, Evidence>,
 }
 
 impl Extension {
-    /// The id of a passage that is no segment of the stored graph.
+    /// Returns a new id for a passage that is no segment of the stored graph.
     ///
-    /// Own ids are counted from the greatest ordinal down. Those of documents are counted from 0, and no
+    /// Own ids count down from the greatest ordinal. Those of documents count up from 0, and no
     /// document has so many segments that both meet.
     pub(super) fn own_segment(&mut self, passage: &Evidence) -> SegmentId {
         let count = u32::try_from(self.own.len()).unwrap_or(u32::MAX);
@@ -47,7 +47,7 @@ impl Extension {
         id
     }
 
-    /// Of segments, the texts of those that are kept here, and the ids of the others.
+    /// Returns the texts of those segments that are kept here, and the ids of the others.
     pub(super) fn texts<'i>(
         &self,
         ids: impl IntoIterator<Item = &'i SegmentId>,
@@ -64,8 +64,8 @@ impl Extension {
         (texts, stored)
     }
 
-    /// Reads the first [`MAX_READ`] of `passages` that were not read yet, in one call, and adds what
-    /// they tell.
+    /// Reads the first [`MAX_READ`] of `passages` that were not read yet, in one call, and adds
+    /// what is extracted.
     pub(super) async fn read(
         &mut self,
         work: &mut Work<'_>,
@@ -97,7 +97,8 @@ impl Extension {
         Ok(())
     }
 
-    /// A graph holds one version of a document: the first of which a passage is read.
+    /// Returns whether a segment belongs to the version of its document that was read first. A
+    /// graph holds one version of a document.
     fn is_of_known_version(&self, id: &SegmentId) -> bool {
         let mut read = self.read.iter().filter(|read| read.document_id == id.document_id);
         read.all(|read| read.version == id.version)
@@ -115,8 +116,8 @@ impl Extension {
         self.documents.entry(document_id).or_insert(none).segments.push(segment);
     }
 
-    /// What was read tells around what `query` names. It was read for the question's topics, so what
-    /// the texts of `query` write in small letters counts as a name, too.
+    /// Returns the extracted graph around what `query` names. Passages were read for the question's
+    /// topics, so lower-case words in the texts of `query` count as names, too.
     pub(super) fn subgraph(&self, query: &GraphQuery) -> Subgraph {
         let small = query.texts.iter().map(|text| text.to_lowercase());
         let texts = query.texts.iter().cloned().chain(small).collect();

@@ -1,4 +1,4 @@
-//! Relation fusion: what several segments tell of the same two entities becomes one edge.
+//! Relation fusion: descriptions of the same two entities in several segments become one edge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,35 +8,36 @@ use super::edge::Edge;
 use super::extension::Extension;
 use crate::work::Work;
 
-/// Most relations that are fused for one question. The paper fuses all of its graph; as many as lead on are
-/// worth a call each.
+/// Maximum number of relations that are fused for one question. The paper fuses its whole graph;
+/// here only relations that may be followed are worth a call each.
 pub const MAX_FUSED: usize = 4;
 
-/// Most descriptions of one relation that are fused. Of more, those that come first in the documents.
+/// Maximum number of descriptions of one relation that are fused. Of more, those that come first in
+/// the documents.
 pub const MAX_DESCRIPTIONS: usize = 8;
 
-/// Most bytes of the words that state a description.
+/// Maximum number of bytes of the words that state a description.
 const MAX_STATEMENT_BYTES: usize = 400;
 
-/// What was fused for a question so far (QRMeM, section 2.1, "global graph combination").
+/// Fusions made for a question so far (QRMeM, section 2.1, "global graph combination").
 ///
-/// The paper fuses while it builds the graph for its question, which is also where the question bears on
-/// what is said first. Here it is done when an edge might be followed: of the two entities that the most
-/// similar edges join, those of which several segments tell in different words. What is fused is told with the words of
-/// the segments that state it. An edge that was fused says what all of them say, and leads to all of them. Of what the
-/// paper shows the model besides, the questions made for merging and the document's summary are left out: the question
-/// that is asked says what matters, and one relation may be told of in several documents.
+/// The paper fuses while it builds the graph for its question. Here relations are fused when they
+/// might be followed: in the order of the similarity of their edges, those that several segments
+/// describe in different words. The model sees each description with the words of the segment that
+/// state it. A fused edge says what all of them say, and leads to all their segments. The paper
+/// also shows the model questions made for merging and the document's summary. These are left out
+/// here: the question itself says what matters, and several documents may describe one relation.
 #[derive(Debug, Default)]
 pub(super) struct Fusions {
-    /// By what was fused; `None`: it could not be.
+    /// Fused text by the descriptions; `None` if they could not be fused.
     fused: BTreeMap<Vec<String>, Option<String>>,
-    /// How many were tried, those that could not be fused included.
+    /// Number of attempts, including those that failed.
     tried: usize,
 }
 
 impl Fusions {
-    /// The edges with the likeliest of them fused, or `None` if there is nothing to fuse. `scored` are in the order
-    /// of their similarity.
+    /// Returns the edges with the likeliest relations fused, or `None` if there is nothing to fuse.
+    /// `scored` is in the order of similarity.
     pub(super) async fn fuse(
         &mut self,
         work: &mut Work<'_>,
@@ -56,7 +57,8 @@ impl Fusions {
         Ok(is_any.then_some(edges))
     }
 
-    /// The one edge in place of those between the same two, if it is made or may be.
+    /// Returns one edge in place of those between the same two entities, if it was made before or
+    /// may be made.
     async fn one(
         &mut self,
         work: &mut Work<'_>,
@@ -79,7 +81,7 @@ impl Fusions {
         let (fused, cost) = match fusing.await {
             Ok(fused) => fused,
             Err(error) if error.kind() == ErrorKind::DeadlineExceeded => return Err(error),
-            // What cannot be fused is as good as before.
+            // Edges that cannot be fused stay as they are.
             Err(_) => {
                 self.fused.insert(said, None);
                 return Ok(None);
@@ -92,7 +94,7 @@ impl Fusions {
     }
 }
 
-/// The edges between the same two together, the two of the most similar edge first.
+/// Groups the edges between the same two entities, the group of the most similar edge first.
 fn by_ends(scored: &[(Edge, f32)]) -> Vec<Vec<Edge>> {
     let mut relations: Vec<Vec<Edge>> = Vec::new();
     let mut places: BTreeMap<_, usize> = BTreeMap::new();
@@ -107,8 +109,8 @@ fn by_ends(scored: &[(Edge, f32)]) -> Vec<Vec<Edge>> {
     relations
 }
 
-/// The edges between the same two that say different things, in the order of the documents; `None` if one segment says it
-/// all, or all say the same.
+/// Returns the edges between the same two entities that say different things, in the order of the
+/// documents. Returns `None` if they come from one segment or all say the same.
 fn different(edges: &[Edge]) -> Option<Vec<&Edge>> {
     let segments: BTreeSet<&SegmentId> = edges.iter().flat_map(|edge| &edge.segments).collect();
     let texts: BTreeSet<&str> = edges.iter().map(Edge::text).collect();
@@ -127,7 +129,7 @@ fn different(edges: &[Edge]) -> Option<Vec<&Edge>> {
     Some(different)
 }
 
-/// What edges say, each with the words of its segment that state it.
+/// Returns the texts of edges, each with the words of its segment that state it.
 async fn descriptions(
     work: &mut Work<'_>,
     extension: &Extension,
@@ -145,7 +147,7 @@ async fn descriptions(
     Ok(edges.iter().map(description).collect())
 }
 
-/// The words of a passage at a place of its document, if they are there.
+/// Returns the words of a passage at a place of its document, if the passage contains it.
 fn statement(passage: &Evidence, place: Span) -> Option<String> {
     let start = place.start.checked_sub(passage.span.start)?;
     let end = place.end.checked_sub(passage.span.start)?;

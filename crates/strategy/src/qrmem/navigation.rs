@@ -1,4 +1,4 @@
-//! What the three navigations share: the seeds, their segments, and the steps from there.
+//! The common parts of the three navigations: the seeds, their segments, and the steps from there.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,66 +16,68 @@ use super::passage::{Passage, Window, as_evidence, join, rank};
 use crate::admitted::Admitted;
 use crate::work::{Work, overlap};
 
-/// Passages that a search finds for the question, by which segments are ranked.
+/// Number of passages that a search finds for the question. Segments are ranked by them.
 const HITS: usize = 64;
 
-/// Most passages of which a graph is built for one question.
+/// Maximum number of passages from which a graph is built for one question.
 pub const MAX_FULL: usize = 400;
 
-/// Best places whose entities are the seeds where the question names none that the graph knows.
+/// Number of best places whose entities are the seeds if the question names none that the graph
+/// knows.
 const SEED_PLACES: usize = 5;
 
-/// Best hits that are important themselves where the seeds have no segment.
+/// Number of best hits that become important themselves if the seeds have no segment.
 const IMPORTANT_HITS: usize = 3;
 
-/// Why an entity is taken up that the stored graph does not tell of.
+/// Reason for taking up an entity that the stored graph does not know.
 const OWN_READING: &str = "only the question's own reading tells of them";
 
-/// Most seeds.
+/// Maximum number of seeds.
 const MAX_SEEDS: usize = 32;
 
-/// Most segments whose texts are looked at to find the most relevant ones: of one entity, and of
-/// all that are taken up together.
+/// Maximum number of segments whose texts are looked at to find the most relevant ones: of one
+/// entity, and of all entities taken up together.
 const MAX_LOOKED_AT: (usize, usize) = (64, 512);
 
-/// Most entities and relations that are looked at around the known entities.
+/// Maximum numbers of entities and relations that are looked at around the known entities.
 const MAX_AROUND: (usize, usize) = (512, 1024);
 
-/// Most segments whose texts are looked at to find those that the best hits lie in.
+/// Maximum number of segments whose texts are looked at to find those that the best hits lie in.
 const MAX_LOCATED: usize = 4 * MAX_READ;
 
-/// What entities and what is around them are looked up in.
+/// Graph in which entities and their surroundings are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
     /// The stored graph alone.
     Stored,
-    /// The stored graph with what reading for the question adds.
+    /// The stored graph with what is extracted for the question.
     QueryOriented,
-    /// What reading for the question tells, of every passage up to [`MAX_FULL`], and nothing stored.
+    /// Only what is extracted for the question, from every passage up to [`MAX_FULL`].
     Full,
 }
 
-/// A navigation that goes on.
+/// Navigation in progress.
 pub(super) struct Navigation<'a> {
     pub(super) work: Work<'a>,
     pub(super) window: Window,
-    /// What a search for the question found, best first.
+    /// Passages that a search for the question found, best first.
     pub(super) hits: Vec<Evidence>,
-    /// The entities taken up, E, in the order in which they were.
+    /// Entities taken up, E, in the order in which they were.
     pub(super) entities: Vec<EntityNode>,
-    /// The important segments, S_imp, the most relevant first.
+    /// Important segments, S_imp, the most relevant first.
     pub(super) important: Vec<Passage>,
     admitted: Admitted,
     vectors: EdgeVectors,
     fusions: Fusions,
     memory: Memory,
     extension: Extension,
-    /// Entities that the stored graph told of so far.
+    /// Entities that the stored graph has returned so far.
     stored: BTreeSet<EntityKey>,
 }
 
 impl<'a> Navigation<'a> {
-    /// Reads the best places for the question, and finds the seeds and the important segments.
+    /// Starts a navigation: reads the best places for the question, and finds the seeds and the
+    /// important segments.
     pub(super) async fn begin(mut work: Work<'a>, memory: Memory) -> Result<Self, Error> {
         let most = if memory == Memory::Full { MAX_FULL } else { HITS };
         let query = work.query(work.question.text.clone(), most);
@@ -105,8 +107,8 @@ impl<'a> Navigation<'a> {
         Ok(navigation)
     }
 
-    /// Reads for the question where the search found most: the segments of the best hits, and the
-    /// hits themselves where the stored graph knows no segment or a very long one.
+    /// Reads the best hits for the question: the segments that they lie in, or the hits themselves
+    /// where the stored graph has no segment or a very long one.
     async fn read_best_hits(&mut self) -> Result<(), Error> {
         let admitted = self.hits.iter().filter(|hit| self.admitted.has(&hit.document_id));
         let best: Vec<Evidence> = admitted.take(MAX_READ).cloned().collect();
@@ -129,7 +131,8 @@ impl<'a> Navigation<'a> {
         self.extension.read(&mut self.work, passages).await
     }
 
-    /// Reads all that the search found, best first: passages are the segments of the question's own graph.
+    /// Reads all passages that the search found, best first. They are the segments of the
+    /// question's own graph.
     async fn read_all_hits(&mut self) -> Result<(), Error> {
         let admitted = self.hits.iter().filter(|hit| self.admitted.has(&hit.document_id));
         let all: Vec<Evidence> = admitted.cloned().collect();
@@ -152,8 +155,8 @@ impl<'a> Navigation<'a> {
         self.extension.read(&mut self.work, passages).await
     }
 
-    /// Segments of the stored graph among which are those that `hits` lie in, as far as it knows
-    /// entities there.
+    /// Returns segments of the stored graph that include those in which `hits` lie, if the graph
+    /// knows entities there.
     async fn segments_at(
         &mut self,
         hits: &[Evidence],
@@ -206,7 +209,7 @@ impl<'a> Navigation<'a> {
         Ok(())
     }
 
-    /// Adds `entities` to E: those that the stored graph tells of, then the others.
+    /// Adds `entities` to E: first those that the stored graph knows, then the others.
     pub(super) fn take_up(&mut self, entities: Vec<EntityNode>, reason: &str) {
         let (stored, own): (Vec<EntityNode>, Vec<EntityNode>) =
             entities.into_iter().partition(|entity| self.is_stored(&entity.key));
@@ -222,8 +225,8 @@ impl<'a> Navigation<'a> {
         }
     }
 
-    /// The most relevant segments of each of `entities`, the most relevant first. Those that state
-    /// the edges that led here, as far as there are any, are `stated`.
+    /// Returns the most relevant segments of each of `entities`, the most relevant first. `stated`
+    /// holds the segments that state the edges that led here, if any.
     pub(super) async fn segments_of(
         &mut self,
         entities: &[EntityNode],
@@ -233,7 +236,7 @@ impl<'a> Navigation<'a> {
         let (of_one, of_all) = MAX_LOOKED_AT;
         let most = (of_all / entities.len().max(1)).clamp(SEGMENTS_PER_ENTITY, of_one);
         let is_stated = |id: &SegmentId| stated.contains(id);
-        // Of each entity, with how many entities each of its segments mentions.
+        // For each entity, its segments and how many entities each of them mentions.
         let looked_at: Vec<Vec<(SegmentId, usize)>> = entities
             .iter()
             .map(|entity| {
@@ -261,7 +264,7 @@ impl<'a> Navigation<'a> {
         Ok(gathered)
     }
 
-    /// How many of E and of `entities` each segment mentions.
+    /// Counts how many of E and of `entities` each segment mentions.
     fn mentions<'e>(&'e self, entities: &'e [EntityNode]) -> BTreeMap<&'e SegmentId, usize> {
         let both: BTreeMap<&EntityKey, &EntityNode> =
             self.entities.iter().chain(entities).map(|entity| (&entity.key, entity)).collect();
@@ -272,8 +275,9 @@ impl<'a> Navigation<'a> {
         mentions
     }
 
-    /// The segments of `entity` that are admitted. Of more than `most`, those that are stated,
-    /// those of the documents found best, and those that mention most entities.
+    /// Returns the admitted segments of `entity`. If there are more than `most`, prefers those that
+    /// are stated, then those of the documents found best, then those that mention the most
+    /// entities.
     fn worth_a_look<'e>(
         &self,
         entity: &'e EntityNode,
@@ -294,7 +298,8 @@ impl<'a> Navigation<'a> {
         ids
     }
 
-    /// Entities of the segments of `passages` that were not taken up, those of most segments first.
+    /// Returns entities in the segments of `passages` that were not taken up, those of the most
+    /// segments first.
     pub(super) async fn entities_in(
         &mut self,
         passages: &[Passage],
@@ -309,8 +314,9 @@ impl<'a> Navigation<'a> {
         Ok(entities)
     }
 
-    /// The edges between E and the entities one edge away from it, with their similarity to `text`,
-    /// the most similar first. Where several segments tell of the same two, the likeliest are fused.
+    /// Returns the edges between E and the entities one edge away from it, with their similarity to
+    /// `text`, the most similar first. If several segments describe the same two entities, the
+    /// likeliest of these relations are fused.
     pub(super) async fn edges_by_similarity(
         &mut self,
         text: String,
@@ -350,7 +356,7 @@ impl<'a> Navigation<'a> {
         Ok(reflection)
     }
 
-    /// Reads `passages`, best first: the end of every navigation.
+    /// Reads `passages`, best first. Ends every navigation.
     pub(super) async fn read(mut self, passages: &[Passage]) -> Result<Answer, Error> {
         let reading = self.work.read(&as_evidence(passages)).await?;
         Ok(self.work.conclude(reading))
@@ -366,7 +372,7 @@ impl<'a> Navigation<'a> {
         self.work.trace(TraceEvent::Gathered { segments, dropped, bytes });
     }
 
-    /// Whether it goes without saying where an entity is told of.
+    /// Returns whether an entity needs no remark about its source.
     fn is_stored(&self, key: &EntityKey) -> bool {
         self.memory == Memory::Full || self.stored.contains(key)
     }
@@ -375,8 +381,8 @@ impl<'a> Navigation<'a> {
         self.entities.iter().map(|entity| entity.key.clone()).collect()
     }
 
-    /// What the stored graph and the question's own reading tell, as one. Of what only the reading
-    /// tells of, the stored graph is asked what else it knows.
+    /// Returns the union of what the stored graph and the question's own graph know. Asks the
+    /// stored graph what else it knows of entities that only the question's own graph has.
     async fn subgraph(&mut self, query: GraphQuery) -> Result<Subgraph, Error> {
         if self.memory == Memory::Full {
             return Ok(self.extension.subgraph(&query));
@@ -406,8 +412,9 @@ impl<'a> Navigation<'a> {
     }
 }
 
-/// Segments of entities of `there` that may be those that `hits` lie in, the likeliest first: those that
-/// state a relation at a hit, then those that mention most of the entities, which all stand at hits.
+/// Returns segments of entities of `there` in which `hits` may lie, the likeliest first: those that
+/// state a relation at a hit, then those that mention the most entities, which are all mentioned at
+/// hits.
 fn likely_segments(there: &Subgraph, hits: &[Evidence]) -> Vec<SegmentId> {
     let is_of = |hit: &&Evidence, id: &SegmentId| {
         hit.document_id == id.document_id && hit.version == id.version
@@ -429,7 +436,7 @@ fn likely_segments(there: &Subgraph, hits: &[Evidence]) -> Vec<SegmentId> {
     ids.into_iter().map(|(id, _)| id.clone()).collect()
 }
 
-/// How much text two passages of one document share.
+/// Returns how many bytes two passages of one document share.
 fn shared_bytes(a: &Evidence, b: &Evidence) -> usize {
     a.span.end.min(b.span.end).saturating_sub(a.span.start.max(b.span.start))
 }
@@ -438,7 +445,7 @@ fn seed_query() -> GraphQuery {
     GraphQuery { most_entities: MAX_SEEDS, ..GraphQuery::default() }
 }
 
-/// Why what was read does not suffice, in the words of `reflection`.
+/// Returns why the passages read do not suffice, in the words of `reflection`.
 pub(super) fn failure(reflection: &Reflection) -> String {
     let parts = [reflection.missing.trim(), reflection.reasoning.trim()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")

@@ -1,21 +1,21 @@
-//! Passages that are gathered to be read, and the window that they have to fit in.
+//! The passages gathered for reading, and the window that they must fit.
 
 use clew_core::{Evidence, SegmentId};
 
 use super::WINDOW_BYTES;
 use crate::work::overlap;
 
-/// A text that is gathered.
+/// Gathered text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Passage {
     pub(super) evidence: Evidence,
-    /// The segment that it is, if it is one.
+    /// Segment id, if it is a segment.
     pub(super) segment: Option<SegmentId>,
-    /// Whether it states an edge that was followed to an entity that it mentions.
+    /// Whether it states a followed edge that led to an entity which it mentions.
     pub(super) states_edge: bool,
-    /// The score of the best found passage that it overlaps.
+    /// Score of the best found passage that it overlaps.
     pub(super) found: Option<f32>,
-    /// How many of the entities looked at it mentions.
+    /// Number of the considered entities that it mentions.
     pub(super) entities: usize,
 }
 
@@ -36,8 +36,8 @@ impl Passage {
     }
 }
 
-/// Puts the most relevant first: those that state an edge that was followed, then by what was
-/// found, by the entities mentioned, by place.
+/// Sorts the most relevant first: those that state a followed edge, then by the score found, by the
+/// entities mentioned, and by place.
 pub(super) fn rank(passages: &mut [Passage]) {
     let found = |passage: &Passage| passage.found.unwrap_or(f32::NEG_INFINITY);
     passages.sort_by(|a, b| {
@@ -50,7 +50,8 @@ pub(super) fn rank(passages: &mut [Passage]) {
     });
 }
 
-/// The passages as they are given to be read, best first: scores fall with the rank.
+/// Returns the passages as evidence for the reader, best first, with scores that fall with the
+/// rank.
 pub(super) fn as_evidence<'a>(passages: impl IntoIterator<Item = &'a Passage>) -> Vec<Evidence> {
     let scored = |(rank, passage): (usize, &Passage)| Evidence {
         score: 1.0 / (rank as f32 + 1.0),
@@ -59,7 +60,7 @@ pub(super) fn as_evidence<'a>(passages: impl IntoIterator<Item = &'a Passage>) -
     passages.into_iter().enumerate().map(scored).collect()
 }
 
-/// How much is read at once.
+/// Limits of what is read at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     bytes: usize,
@@ -80,7 +81,7 @@ impl Window {
         bytes <= self.bytes && count <= self.passages
     }
 
-    /// Leaves the last passages out until the others fit, but for the first; answers how many.
+    /// Drops the last passages until the others fit, but never the first. Returns how many.
     pub(super) fn cut(&self, passages: &mut Vec<Passage>) -> usize {
         let before = passages.len();
         while passages.len() > 1 && !self.holds(passages.iter()) {
@@ -90,7 +91,7 @@ impl Window {
     }
 }
 
-/// Adds those of `new` that are not yet among `passages`, in order.
+/// Appends those of `new` that are not yet among `passages`, in order.
 pub(super) fn join(passages: &mut Vec<Passage>, new: Vec<Passage>) {
     for passage in new {
         if !passages.iter().any(|known| known.is_same(&passage)) {

@@ -1,4 +1,4 @@
-//! Navigation by reflection: what is missing tells which edge is followed next.
+//! Navigation by reflection: follow the edge that fits what is missing.
 
 use async_trait::async_trait;
 use clew_core::{Answer, Error};
@@ -9,15 +9,15 @@ use super::passage::{Passage, Window};
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
 
-/// *Reflection-based navigation* ("QRMeM: Unleash the Length Limitation through Question then
-/// Reflection Memory Mechanism", algorithm 1 in appendix A).
+/// Strategy of *reflection-based navigation* ("QRMeM: Unleash the Length Limitation through
+/// Question then Reflection Memory Mechanism", algorithm 1 in appendix A).
 ///
-/// While the segments read, `S_mix = S_imp + S_add`, do not suffice, the edge out of E that is most
-/// similar to `[Q; R; E]`, the question, what the reflection found missing and the names of the
-/// entities, is followed. The entity it leads to joins E, and its segments join S_add with the
-/// similarity of that edge. Where S_mix exceeds the window, the least similar of S_add are dropped,
-/// and never one of S_imp. It ends when S_mix suffices, when no edge leads out of E, or after
-/// [`MAX_TRIALS`] edges; then S_mix is read.
+/// While the segments read, `S_mix = S_imp + S_add`, do not suffice, it follows the edge out of E
+/// that is most similar to `[Q; R; E]`: the question, what the reflection found missing, and the
+/// names of the entities. The entity that the edge leads to joins E, and its segments join S_add
+/// with the similarity of that edge. If S_mix exceeds the window, the least similar of S_add are
+/// dropped, but none of S_imp. It ends when S_mix suffices, when no edge leads out of E, or after
+/// [`MAX_TRIALS`] edges. Then S_mix is read for the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct QrmemReflect {
     name: &'static str,
@@ -25,20 +25,20 @@ pub struct QrmemReflect {
 }
 
 impl QrmemReflect {
-    /// `qrmem-reflect`: over the graph as it is in view of the question, the paper's method. What
-    /// joined S_add on a trial and fits the window is read for the question before the next edge is
+    /// `qrmem-reflect`: over the query-oriented graph, the paper's method. Segments that joined
+    /// S_add on a trial and fit the window are read for the question before the next edge is
     /// chosen.
     pub const QUERY_ORIENTED: Self = Self { name: "qrmem-reflect", memory: Memory::QueryOriented };
 
     /// `qrmem-reflect-offline`: over the stored graph alone.
     pub const OFFLINE: Self = Self { name: "qrmem-reflect-offline", memory: Memory::Stored };
 
-    /// `qrmem-reflect-full`: over a graph that is built anew for the question out of every passage, as the
-    /// paper does (section 2.1), up to [`super::MAX_FULL`].
+    /// `qrmem-reflect-full`: over a graph that is built for the question from every passage, as in
+    /// the paper (section 2.1), up to [`super::MAX_FULL`].
     pub const FULL: Self = Self { name: "qrmem-reflect-full", memory: Memory::Full };
 }
 
-/// A segment of S_add with the similarity of the edge that led to it.
+/// Segment of S_add with the similarity of the edge that led to it.
 struct Added {
     passage: Passage,
     similarity: f32,
@@ -89,8 +89,8 @@ impl Strategy for QrmemReflect {
     }
 }
 
-/// Follows the edge that is most similar to `[Q; R; E]`: the segments of the entity it leads to, or
-/// `None` if there is no edge.
+/// Follows the edge that is most similar to `[Q; R; E]`. Returns the segments of the entity that it
+/// leads to, or `None` if there is no edge.
 async fn follow(
     navigation: &mut Navigation<'_>,
     reason: &str,
@@ -107,15 +107,15 @@ async fn follow(
     Ok(Some(segments.into_iter().map(|passage| Added { passage, similarity }).collect()))
 }
 
-/// S_mix: the important segments, the most relevant first, and then the others, the most similar
-/// first.
+/// Returns S_mix: the important segments, the most relevant first, and then the others, the most
+/// similar first.
 fn mixed(important: &[Passage], added: &[Added]) -> Vec<Passage> {
     let mut added: Vec<&Added> = added.iter().collect();
     added.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
     important.iter().chain(added.into_iter().map(|added| &added.passage)).cloned().collect()
 }
 
-/// Drops the least similar of S_add, of equal ones the last, until S_mix fits; answers how many.
+/// Drops the least similar of S_add, of equal ones the last, until S_mix fits. Returns how many.
 fn filter(added: &mut Vec<Added>, important: &[Passage], window: Window) -> usize {
     added.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
     let before = added.len();

@@ -1,4 +1,4 @@
-//! The navigations step by step, over graphs drawn by hand and with a navigator that plays back a
+//! Tests of the navigations step by step, over hand-made graphs and with a navigator that follows a
 //! script.
 
 use std::time::Instant;
@@ -14,7 +14,7 @@ const ALL: [&dyn Strategy; 5] =
 
 const REFLECT: QrmemReflect = QrmemReflect::QUERY_ORIENTED;
 
-/// A ship, its builder and its buyer, and the builder's husband, in one document.
+/// Creates a world with a ship, its builder and buyer, and the builder's husband, in one document.
 fn harbour() -> World {
     let mut world = World::default();
     world.question.text = "ship ?".to_owned();
@@ -31,7 +31,7 @@ fn harbour() -> World {
     world
 }
 
-/// Seeds that each have one segment, and nothing between them.
+/// Creates seeds that each have one segment and no relations.
 fn islands(keys: &[&str]) -> World {
     let mut world = World::default();
     world.question.text = keys.join(" ");
@@ -75,7 +75,8 @@ async fn reflection_follows_the_edge_most_similar_to_what_is_missing() {
     let judged = [vec!["d:0"], vec!["d:0", "d:100"], vec!["d:0", "d:100", "d:200", "d:300"]];
     assert_eq!(world.navigator.judged(), judged);
     assert_eq!(world.reasoner.read_last(), ["d:0", "d:100", "d:200", "d:300"]);
-    // The entities named, three reflections, and the reader; two texts, and three edges once each.
+    // Calls: the entities named, three reflections, and the reader. Embeddings: two texts, and
+    // three edges once each.
     assert_eq!((answer.cost.model_calls, answer.cost.embedded_tokens), (1004, 5));
 }
 
@@ -154,7 +155,7 @@ async fn without_a_further_edge_what_there_is_is_read() {
     assert_eq!(world.steps()[3..], expected);
 }
 
-/// Entities in a row, each with one segment and an edge to the next.
+/// Creates entities in a row, each with one segment and an edge to the next.
 fn row(length: u32) -> World {
     let mut world = World::default();
     world.question.text = "e00".to_owned();
@@ -278,7 +279,7 @@ async fn of_an_entity_with_many_segments_the_best_found_are_taken() {
     world.retriever.found.insert("ship port".to_owned(), hits);
     world.navigator.missing = missing(&[""]);
     ask(&world, &REFLECT).await;
-    // First what was found, then what both stand in, then by place.
+    // First the passages found, then those that mention both, then by place.
     let expected = ["d:1100", "d:300", "d:400", "d:700", "d:0", "d:100", "d:200", "d:500"];
     assert_eq!(world.reasoner.read_last(), expected);
 }
@@ -363,7 +364,8 @@ async fn missing_shards_are_named_in_the_outcome() {
 
 // Entity trial.
 
-/// A ship with its builder in one segment, the builder with another in the next, and so on.
+/// Creates a chain: a ship with its builder in one segment, the builder with another in the next,
+/// and so on.
 fn chain() -> World {
     let mut world = World::default();
     world.question.text = "e0".to_owned();
@@ -394,7 +396,7 @@ async fn entities_are_tried_until_what_was_read_suffices() {
         (vec!["E0".to_owned()], vec!["E1".to_owned()])
     );
     assert_eq!(choices[1].reason, "his spouse so it is");
-    // What was tried is no candidate any more.
+    // An entity that was tried is no longer a candidate.
     assert_eq!(choices[1].candidates, ["E2"]);
     assert_eq!(answer.outcome, Outcome::Answered);
     assert_eq!(answer.cost.model_calls, 1 + 3 + 2 + 1000);
@@ -445,7 +447,8 @@ async fn candidates_are_bounded() {
 
 // Relation fusion.
 
-/// Three segments tell of the ship and her builder, two of them in the same words.
+/// Creates a world in which three segments describe the ship and her builder, two of them in the
+/// same words.
 fn twice_told() -> World {
     let mut world = harbour();
     world.graph.relation("anna", "painted", "ship", ("d", 7));
@@ -461,7 +464,7 @@ async fn what_several_segments_tell_of_the_same_two_is_one_edge_that_leads_to_al
     world.encoder.tell("Anna built the ship and painted it", 0.9);
     let answer = ask(&world, &REFLECT).await;
     let told = vec!["SHIP built by ANNA".to_owned(), "ANNA painted SHIP".to_owned()];
-    // Once: on the next trial it is known.
+    // Fused once: on the next trial it is known.
     assert_eq!(world.navigator.fusions(), [("SHIP and ANNA".to_owned(), told)]);
     let edges = [
         "edge SHIP Anna built the ship and painted it ANNA to ANNA 0.90",
@@ -475,7 +478,8 @@ async fn what_several_segments_tell_of_the_same_two_is_one_edge_that_leads_to_al
 #[tokio::test]
 async fn what_is_fused_is_told_with_the_words_that_state_it() {
     let mut world = twice_told();
-    // The segment that tells of painting begins at 700; what states it elsewhere is not in its segment.
+    // The segment that mentions painting begins at 700. The other statement lies outside its
+    // segment.
     let painted = world.graph.relations.iter_mut().find(|edge| edge.text == "painted").unwrap();
     painted.evidence = Span::new(700, 705);
     ask(&world, &REFLECT).await;
@@ -534,8 +538,8 @@ async fn the_question_is_elaborated_with_the_edges_that_are_similar_to_it() {
     assert_eq!(world.navigator.relations(), ["SHIP built by ANNA", "ANNA married BERT"]);
     let edges = ["edge SHIP built by ANNA to ANNA 0.80", "edge ANNA married BERT to BERT 0.60"];
     assert_eq!(world.steps_of("edge"), edges);
-    // What both searches found leads, then the segment that was found, one that states an edge, the
-    // others.
+    // The passage that both searches found comes first, then the segment that was found, one that
+    // states an edge, and the others.
     assert_eq!(world.reasoner.read_last(), ["x:0", "d:100", "d:200", "d:0", "d:300"]);
     assert_eq!(world.retriever.queries()[1].k, 10);
     assert_eq!(answer.cost.model_calls, 1 + 1 + 1000);
@@ -578,7 +582,8 @@ async fn the_window_of_an_expansion_is_filled_by_what_was_found_first() {
 
 // Reading for the question.
 
-/// A question about a rope that no stored entity is, and a search that finds where it hangs.
+/// Creates a question about a rope, which is no stored entity, and a search that finds where it
+/// hangs.
 fn rope() -> World {
     let mut world = harbour();
     world.question.text = "who held the rope?".to_owned();
@@ -591,7 +596,7 @@ fn rope() -> World {
     world
 }
 
-/// Why entities were taken up, with their names.
+/// Returns the reasons for taking up entities, with their names.
 fn reasons(world: &World) -> Vec<(String, String)> {
     let chosen = |event| match event {
         TraceEvent::EntitiesChosen { entities, reason } => Some((entities.join(","), reason)),
@@ -620,7 +625,7 @@ async fn a_topic_that_only_the_reading_finds_leads_on() {
 async fn every_navigation_reads_for_the_question_but_the_offline_one() {
     for strategy in ALL {
         let mut world = rope();
-        // The full construction reads the hits, the others the segments that they lie in.
+        // `qrmem-reflect-full` reads the hits, the others the segments that they lie in.
         world.graph_builder.tell("d:410", "rope", "was held by", "BERT");
         ask(&world, strategy).await;
         let is_offline = strategy.name() == "qrmem-reflect-offline";
@@ -645,7 +650,7 @@ async fn what_is_read_joins_what_is_stored() {
     let expected = [("SHIP", reason), ("rope", own)];
     let expected = expected.map(|(name, reason)| (name.to_owned(), reason.to_owned()));
     assert_eq!(reasons(&world), expected);
-    // One entity under the name of the stored graph, with the segments of both.
+    // One entity, under the name of the stored graph, with the segments of both.
     assert_eq!(world.navigator.judged()[0], ["d:400", "d:0"]);
     assert_eq!(world.steps_of("edge")[0], "edge SHIP sank near DORA to DORA 0.90");
     let stored = world.encoder.calls().into_iter().flat_map(|(texts, _)| texts);
@@ -664,7 +669,7 @@ async fn a_hit_without_a_segment_is_read_and_kept_itself() {
     assert_eq!(world.graph_builder.read()[0], ["x:30", "x:80"]);
     let judged = [vec!["x:30", "x:80"], vec!["x:30", "x:80", "d:200", "d:300"]];
     assert_eq!(world.navigator.judged(), judged);
-    // The stored graph is never asked for what it cannot know.
+    // The stored graph is never asked for ids that it cannot know.
     assert!(world.graph.asked_for().iter().all(|id| id.document_id == document("d")));
     assert_eq!(world.reasoner.evidence()[0].text, evidence("x", 30, 70, 0.9).text);
 }
@@ -721,7 +726,8 @@ async fn segments_that_joined_are_read_before_the_next_edge_is_chosen() {
     world.encoder.tell("ANNA taught ZENO", 0.8);
     world.navigator.missing = missing(&["the builder", "her pupil", ""]);
     ask(&world, &REFLECT).await;
-    // Of the eight that joined the first six, and of the last trial none: nothing follows it.
+    // Six of the eight that joined first are read, and none of the last trial, because no trial
+    // follows it.
     let first = ["d:100", "d:200", "d:300", "d:400", "d:500", "d:600"];
     assert_eq!(world.graph_builder.read(), [first]);
     let edges = ["edge SHIP built by ANNA to ANNA 0.50", "edge ANNA taught ZENO to ZENO 0.80"];

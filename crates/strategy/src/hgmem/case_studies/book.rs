@@ -1,4 +1,4 @@
-//! A book with its graph, from where the user keeps it, and what finds its passages.
+//! A book with its graph from the user's folder, and a retriever over its passages.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ use crate::testing::{document, evidence, segment};
 
 const NAME: &str = "gods-of-mars";
 
-/// A document, cut as its graph has it.
+/// Document, divided as its graph divides it.
 pub(super) struct Book {
     graph: Graph,
     chunks: Vec<Evidence>,
-    /// How often each chunk has each of its terms.
+    /// Number of occurrences of each term in each chunk.
     counts: Vec<BTreeMap<String, f32>>,
 }
 
 impl Book {
-    /// "The Gods of Mars", out of the folder that `CLEW_EVAL_DATA` names.
+    /// Opens "The Gods of Mars" in the folder that `CLEW_EVAL_DATA` names.
     pub(super) fn open() -> Self {
         let data = std::env::var("CLEW_EVAL_DATA").expect("CLEW_EVAL_DATA names a folder");
         let folder = PathBuf::from(data).join("longdoc/hgmem_gods_of_mars");
@@ -39,7 +39,7 @@ impl Book {
             let chunk: serde_json::Value = serde_json::from_str(line).unwrap();
             let of = |field: &str| chunk[field].as_str().unwrap().to_owned();
             let content = of("content");
-            // Chunks overlap, so that the next begins within this one.
+            // Chunks overlap, so the next one begins within this one.
             let start = from + text[from..].find(&content).expect("chunks come in order");
             from = start;
             let span = Span::new(start, start + content.len());
@@ -56,7 +56,7 @@ impl Book {
         Self { graph, chunks, counts }
     }
 
-    /// The segments that say so, of which there is at least one.
+    /// Returns the segments with these words, of which there is at least one.
     pub(super) fn saying(&self, words: &str) -> Vec<SegmentId> {
         let says = |(_, chunk): &(u32, &Evidence)| says(chunk, words);
         let saying =
@@ -66,7 +66,7 @@ impl Book {
         saying
     }
 
-    /// BM25 with its usual constants, of each chunk.
+    /// Returns the BM25 score of each chunk, with the usual constants.
     fn scores(&self, asked: &str) -> Vec<f32> {
         let lengths: Vec<f32> = self.counts.iter().map(|counts| counts.values().sum()).collect();
         let (all, total) = (lengths.len() as f32, lengths.iter().sum::<f32>());
@@ -93,7 +93,7 @@ fn counts(text: &str) -> BTreeMap<String, f32> {
     counts
 }
 
-/// Whether a passage says so, however its lines are broken.
+/// Returns whether a passage has these words, whatever its line breaks.
 pub(super) fn says(passage: &Evidence, words: &str) -> bool {
     one_line(&passage.text).contains(words)
 }
@@ -131,7 +131,7 @@ impl GraphMemory for Book {
     }
 }
 
-/// Counts of a text's terms, hashed into a unit vector.
+/// Encoder that hashes counts of a text's terms into a unit vector.
 pub(super) struct BagOfTerms;
 
 const DIMENSION: usize = 4096;
@@ -160,7 +160,7 @@ impl Encoder for BagOfTerms {
 fn embedding(text: &str) -> Embedding {
     let mut vector = vec![0.0f32; DIMENSION];
     for term in terms(text) {
-        // FNV-1a: the same on every machine.
+        // FNV-1a gives the same result on every machine.
         let hash = term.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
