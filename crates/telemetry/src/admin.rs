@@ -1,4 +1,5 @@
-//! The admin port: metrics and health over plain HTTP, for probes, which cannot do TLS, and for Prometheus.
+//! The admin port: metrics and health over plain HTTP, for Prometheus and for probes, which cannot
+//! use TLS.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,30 +21,30 @@ use tokio::task::JoinSet;
 use crate::health::Health;
 use crate::{AdminConfig, start};
 
-/// Connections that are served at once; others wait to be taken.
+/// Maximum number of connections served at once. Further ones wait to be accepted.
 const CONNECTIONS: usize = 32;
-/// How long a request may take to come.
+/// Maximum duration until a request's head has arrived.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a connection may take in all. It is for one request.
+/// Maximum duration of a connection, which serves one request.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(15);
-/// Most bytes of a request's head.
+/// Maximum size, in bytes, of a request's head.
 const HEAD_BYTES: usize = 16 << 10;
-/// Between two tries of a listener that failed, as it does when the process has too many files open.
+/// Pause after an error of `accept`, for example while the process has too many files open.
 const LISTENER_PAUSE: Duration = Duration::from_millis(100);
 
-/// The admin port, for as long as this is there.
+/// The admin port, which is open until this value is dropped.
 #[derive(Debug)]
 pub struct Admin {
     address: SocketAddr,
-    /// Ends with this value.
+    /// Task of the server, which is aborted when this is dropped.
     _serving: JoinSet<()>,
 }
 
 impl Admin {
-    /// Listens where `config` says; `None` if nowhere.
+    /// Starts to listen on the configured address. Returns `None` if none is configured.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if it cannot listen there.
+    /// Returns [`ErrorKind::Unavailable`] if it cannot listen there.
     pub async fn start(config: &AdminConfig, health: &Health) -> Result<Option<Self>, Error> {
         if config.listen.is_empty() {
             return Ok(None);
@@ -60,7 +61,7 @@ impl Admin {
         Ok(Some(Self { address, _serving: serving }))
     }
 
-    /// Where it listens.
+    /// Returns the address that the port listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -71,13 +72,13 @@ async fn serve(listener: TcpListener, health: Health) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        // It is never closed.
+        // The semaphore is never closed.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
                 let health = health.clone();
                 connections.spawn(async move {
-                    // Whoever is slower than that is cut off.
+                    // A slower client is cut off.
                     drop(
                         tokio::time::timeout(CONNECTION_PATIENCE, connection(stream, health)).await,
                     );
@@ -103,7 +104,7 @@ async fn connection(stream: TcpStream, health: Health) {
         .max_buf_size(HEAD_BYTES)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // What a client does to its connection is its own affair.
+    // Connection errors concern only the client.
     drop(served.await);
 }
 
@@ -129,7 +130,7 @@ async fn answer(request: &Request<Incoming>, health: &Health) -> Response<Full<B
 }
 
 async fn metrics() -> Response<Full<Bytes>> {
-    // What is read looks at files of the system.
+    // Blocking: some metrics are read from files under `/proc`.
     match tokio::task::spawn_blocking(start::prometheus_text).await {
         Ok(Some(metrics)) => {
             reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", metrics)
@@ -206,7 +207,7 @@ mod tests {
         let head = format!("GET /health HTTP/1.1\r\nx: {}", "y".repeat(2 * HEAD_BYTES));
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut response = String::new();
-        // It may answer 431, or reset the connection with bytes unread.
+        // The server may answer 431, or reset the connection because of unread bytes.
         if stream.read_to_string(&mut response).await.is_ok() {
             assert!(response.is_empty() || response.starts_with("HTTP/1.1 431"), "{response}");
         }

@@ -5,21 +5,22 @@ use std::time::Duration;
 use clew_core::{Error, Violations};
 use serde::{Deserialize, Serialize};
 
-/// Section `telemetry`: where traces and metrics go.
+/// Section `telemetry`: export of traces and metrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetryConfig {
-    /// Address of a collector that takes OTLP over gRPC, such as `http://collector:4317`; empty: nothing is sent,
-    /// and metrics are at the admin port only.
+    /// Address of a collector that accepts OTLP over gRPC, such as `http://collector:4317`. If it
+    /// is empty, nothing is exported, and metrics are available at the admin port only.
     pub otlp_endpoint: String,
-    /// Share of the traces begun here that are recorded, 0 to 1. A trace that another process began is recorded if
-    /// that process says so.
+    /// Share of the traces begun in this process that are recorded, 0 to 1. A trace begun by
+    /// another process is recorded if that process decided so.
     pub trace_ratio: f64,
-    /// `service.name` of what is sent; empty: the name of the program.
+    /// `service.name` of exported data. If it is empty, the name of the program.
     pub service_name: String,
-    /// Seconds between two times that metrics are sent, 1 to 3,600.
+    /// Interval between exports of metrics, in seconds, 1 to 3,600.
     pub metrics_interval_secs: u64,
-    /// Whether labels name corpora, instead of telling when they were made. Their names are their tenants' data.
+    /// Whether labels carry names of corpora instead of their creation times. The names are
+    /// tenants' data.
     pub corpus_names: bool,
 }
 
@@ -35,14 +36,14 @@ impl Default for TelemetryConfig {
     }
 }
 
-// A ratio that is no number, the one value unlike itself, is refused.
+// Only NaN is unequal to itself, and `validate` refuses it.
 impl Eq for TelemetryConfig {}
 
 impl TelemetryConfig {
-    /// Refuses values out of range.
+    /// Refuses values that are out of range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming every key at fault.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         let endpoint = &self.otlp_endpoint;
@@ -67,12 +68,13 @@ impl TelemetryConfig {
     }
 }
 
-/// Section `admin`: the port at which a process tells about itself over plain HTTP.
+/// Section `admin`: the port that serves metrics and health over plain HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
-    /// Address of the admin port, such as `0.0.0.0:9464`; port 0 takes a free one; empty: there is none. It asks for
-    /// no key: let only probes and Prometheus reach it.
+    /// Address of the admin port, such as `0.0.0.0:9464`. Port 0 selects a free port; if the
+    /// address is empty, there is no admin port. It requires no key: let only probes and Prometheus
+    /// reach it.
     pub listen: String,
 }
 
@@ -84,7 +86,7 @@ mod tests {
     fn each_key_at_fault_is_named() {
         assert!(TelemetryConfig::default().validate().is_ok());
         let config = TelemetryConfig {
-            // Without a scheme the exporter would take it for https.
+            // Without a scheme, the exporter would assume https.
             otlp_endpoint: "collector:4317".to_owned(),
             trace_ratio: f64::NAN,
             metrics_interval_secs: 0,

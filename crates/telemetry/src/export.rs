@@ -1,4 +1,4 @@
-//! What becomes of spans on their way to the collector, counted.
+//! Counters of the spans that end and of those that reach the collector.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -23,7 +23,8 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| Instruments {
     batches: counter("clew_telemetry_exports", "Batches of spans that were sent, by outcome."),
 });
 
-/// Counts spans that end. What is not exported later was dropped, or waits.
+/// A span processor that counts spans that end. The difference to the exported ones was dropped or
+/// is still queued.
 #[derive(Debug)]
 pub(crate) struct Ended;
 
@@ -45,7 +46,7 @@ impl SpanProcessor for Ended {
     }
 }
 
-/// An exporter whose successes are counted.
+/// An exporter that counts its batches and the spans that were exported.
 #[derive(Debug)]
 pub(crate) struct Counted<E>(pub E);
 

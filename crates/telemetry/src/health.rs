@@ -1,4 +1,4 @@
-//! Health is three questions: is it alive, is it ready, and is it degraded because of whom.
+//! Health of a process: whether it is alive, whether it is ready, and which parts are degraded.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::living::Living;
 use crate::metrics::{gauge, label};
 
-/// How a process is. Cheap to clone; clones are the same.
+/// Health of a process. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub struct Health {
     inner: Arc<Inner>,
@@ -23,15 +23,15 @@ struct Inner {
 
 type Check = Box<dyn Fn() -> Vec<Trouble> + Send + Sync>;
 
-/// Where a process is in its life.
+/// Phase in the life of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It loads and connects.
+    /// Loading and connecting.
     Starting,
-    /// It serves.
+    /// Serving requests.
     Serving,
-    /// It finishes what it was given, and takes no more.
+    /// Finishing accepted work, and accepting no more.
     Draining,
 }
 
@@ -39,43 +39,44 @@ impl Phase {
     const ALL: [Self; 3] = [Self::Starting, Self::Serving, Self::Draining];
 }
 
-/// Something that is not as it should be.
+/// A problem of one part of the process or its surroundings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Trouble {
-    /// What is to blame: `redis`, `peer encoder-1`, `role encoder`. No text, and no name of a corpus.
+    /// Part that is at fault: `redis`, `peer encoder-1`, `role encoder`. Never contains text of
+    /// documents or names of corpora.
     pub part: String,
-    /// What is wrong with it, for a person.
+    /// Description of the problem, for a person.
     pub problem: String,
-    /// What it means for the process.
+    /// Effect on the process.
     pub severity: Severity,
 }
 
-/// What a trouble means.
+/// Effect of a problem on the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// It serves, but less well or with less in reserve.
+    /// The process serves, but less well or with less in reserve.
     Degraded,
-    /// It cannot do what it is there for; it may be able to again by itself.
+    /// The process cannot do its work. It may recover by itself.
     NotReady,
-    /// It will not be able to again: it is to be started anew.
+    /// The process cannot recover and must be restarted.
     Dead,
 }
 
-/// What is told of a process.
+/// A report of a process's health.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub alive: bool,
     pub ready: bool,
     pub phase: Phase,
-    /// What is not as it should be, the worst first.
+    /// Problems, the worst first.
     pub degraded: Vec<Trouble>,
 }
 
 static PROCESSES: Living<Inner> = Living::new();
 
 impl Default for Health {
-    /// Of a process that starts.
+    /// Returns the health of a process that starts.
     fn default() -> Self {
         let inner = Arc::new(Inner::default());
         PROCESSES.add(&inner);
@@ -91,13 +92,14 @@ impl fmt::Debug for Health {
 }
 
 impl Health {
-    /// Asks `check` what is wrong whenever somebody wants to know. It must not wait.
+    /// Registers a check that returns the current problems. It is called for every report and must
+    /// not block.
     pub fn watch(&self, check: impl Fn() -> Vec<Trouble> + Send + Sync + 'static) {
         let checks = &self.inner.checks;
         checks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(check));
     }
 
-    /// It is there now.
+    /// Sets the phase of the process.
     pub fn enter(&self, phase: Phase) {
         self.inner.phase.store(phase as u8, Ordering::Release);
     }
@@ -112,7 +114,7 @@ impl Inner {
         let checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
         let mut degraded: Vec<Trouble> = checks.iter().flat_map(|check| check()).collect();
         degraded.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.part.cmp(&b.part)));
-        // Several parts of the process may blame the same one.
+        // Several checks may report the same part. Of those with the same severity, one is kept.
         degraded.dedup_by(|a, b| a.part == b.part);
         let phase = Phase::ALL[usize::from(self.phase.load(Ordering::Acquire)).min(2)];
         let worst = degraded.first().map(|trouble| trouble.severity);

@@ -1,4 +1,4 @@
-//! Makes the instruments that metrics are counted with.
+//! Constructors of the instruments that record metrics.
 
 use std::sync::LazyLock;
 
@@ -7,38 +7,39 @@ use opentelemetry::global;
 use opentelemetry::metrics::Meter;
 pub use opentelemetry::metrics::{Counter, Histogram, UpDownCounter};
 
-/// Seconds at which durations are counted: from a look into memory to a question with many model calls.
+/// Bucket boundaries, in seconds, of durations: from a lookup in memory to a question with many
+/// model calls.
 const SECONDS: [f64; 15] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0];
 
 static METER: LazyLock<Meter> = LazyLock::new(|| global::meter("clew"));
 
-/// A label.
+/// Creates a label.
 pub fn label(name: &'static str, value: impl Into<opentelemetry::Value>) -> KeyValue {
     KeyValue::new(name, value)
 }
 
-/// A counter; Prometheus adds `_total` to its name.
+/// Creates a counter. Prometheus appends `_total` to its name.
 pub fn counter(name: &'static str, description: &'static str) -> Counter<u64> {
     METER.u64_counter(name).with_description(description).build()
 }
 
-/// A number that goes up and down.
+/// Creates a number that goes up and down.
 pub fn level(name: &'static str, description: &'static str) -> UpDownCounter<i64> {
     METER.i64_up_down_counter(name).with_description(description).build()
 }
 
-/// A histogram of durations in seconds; Prometheus adds `_seconds` to its name.
+/// Creates a histogram of durations in seconds. Prometheus appends `_seconds` to its name.
 pub fn durations(name: &'static str, description: &'static str) -> Histogram<f64> {
     let histogram = METER.f64_histogram(name).with_unit("s").with_description(description);
     histogram.with_boundaries(SECONDS.to_vec()).build()
 }
 
-/// Tells a value with its labels.
+/// Callback that reports a value with its labels.
 pub type Tell<'a> = &'a dyn Fn(f64, &[KeyValue]);
 
-/// A gauge whose values `read` tells when metrics are read. Made once in the life of a process. `unit` is `s`, `By` or
-/// empty.
+/// Creates a gauge. `read` reports its values each time metrics are read. Must be called once in
+/// the life of a process. `unit` is `s`, `By` or empty.
 pub fn gauge(
     name: &'static str,
     unit: &'static str,
@@ -46,13 +47,13 @@ pub fn gauge(
     read: impl Fn(Tell<'_>) + Send + Sync + 'static,
 ) {
     let gauge = METER.f64_observable_gauge(name).with_unit(unit).with_description(description);
-    // The meter keeps it.
+    // The meter keeps the gauge and its callback.
     let _kept = gauge
         .with_callback(move |observer| read(&|value, labels| observer.observe(value, labels)))
         .build();
 }
 
-/// A counter that is kept elsewhere, whose values `read` tells when metrics are read; see [`gauge`].
+/// Creates a counter whose value is kept elsewhere; `read` reports it as for a [`gauge`].
 pub fn observed_counter(
     name: &'static str,
     unit: &'static str,

@@ -1,4 +1,4 @@
-//! What a process tells about itself: traces, metrics, logs and health.
+//! Telemetry of a process: traces, metrics, logs and health.
 //!
 //! ```text
 //! tracing spans ──► W3C context on every call ──► OTLP ──► collector
@@ -8,28 +8,30 @@
 //! tracing events ──► standard error, JSON lines with the ids of their trace
 //! ```
 //!
-//! [`Telemetry::start`] is called once, by a `main`, before anything else: an instrument that is used before
-//! counts nothing. Libraries make spans with `tracing`, count with [`metrics`], and say how they are to the
-//! [`Health`] they are given.
+//! `main` calls [`Telemetry::start`] once, before anything else: an instrument that is used earlier
+//! records nothing. Libraries create spans with `tracing`, record with [`metrics`], and report
+//! their state to the [`Health`] that they are given.
 //!
-//! # What is told
+//! # Privacy
 //!
-//! Spans, logs and labels carry ids, counts and sizes, and never a text of a document or a question. Names of
-//! corpora are their tenants' own, so that in labels a corpus stands for itself by the time at which it was made,
-//! unless [`TelemetryConfig::corpus_names`] says otherwise.
+//! Spans, logs and labels carry ids, counts and sizes, and never the text of a document or a
+//! question. Corpus names are tenants' data, so a label identifies a corpus by its creation time,
+//! unless [`TelemetryConfig::corpus_names`] is set.
 //!
-//! # One trace
+//! # Traces across processes
 //!
-//! A client's call begins a trace, and [`Traced`] carries it to the server, where [`RpcLayer`] takes it up; messages
-//! of actors carry the span of their sender. Work that is done for several requests at once (documents that are
-//! committed together, or derived together) is seen in the trace of each: every document has a span for its wait and
-//! one for its commit, of which the first is the one that what the commit does hangs below, and which the others link
-//! to. A batch of the indexer goes on with the trace of its first document and links those of the others.
+//! A client's call begins a trace. [`Traced`] carries it to the server, where [`RpcLayer`]
+//! continues it, and messages between actors carry the span of their sender. Work done for several
+//! requests at once, such as documents that are committed or derived together, appears in the trace
+//! of each request. Every document has a span for its wait and one for its commit. The spans of the
+//! commit itself are below the commit span of the first document; those of the other documents link
+//! to it. A batch of the indexer continues the trace of its first document and links to those of
+//! the others.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! Nothing waits for a collector. Spans go into a queue of bounded length and are dropped when it is full;
-//! `clew_telemetry_spans_total` and `clew_telemetry_spans_exported_total` tell how many.
+//! Nothing waits for a collector. Spans go into a bounded queue and are dropped when it is full;
+//! `clew_telemetry_spans_total` and `clew_telemetry_spans_exported_total` show how many.
 
 mod admin;
 mod config;

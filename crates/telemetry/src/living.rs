@@ -1,26 +1,26 @@
-//! What metrics look at for as long as it lives.
+//! Weak lists of the objects that metrics observe.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A list of things that are there as long as somebody else holds them. It is what a static list of the parts of a
-/// process has to be, whose parts come and go.
+/// A list that holds its entries weakly: an entry is in it for as long as somebody else holds it.
+/// Suitable for static lists of parts of a process that come and go.
 #[derive(Debug)]
 pub struct Living<T>(Mutex<Vec<Weak<T>>>);
 
 impl<T> Living<T> {
-    /// Nothing.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Looks at `part` from now on, until the last one who holds it drops it.
+    /// Adds `part`, which stays in the list until its last owner drops it.
     pub fn add(&self, part: &Arc<T>) {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         parts.retain(|part| part.strong_count() > 0);
         parts.push(Arc::downgrade(part));
     }
 
-    /// What is there now.
+    /// Returns the parts that are alive now.
     pub fn all(&self) -> Vec<Arc<T>> {
         let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         parts.iter().filter_map(Weak::upgrade).collect()

@@ -11,34 +11,34 @@ use tracing_subscriber::fmt::format::{Format, Json, JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// One JSON object a line, with `trace_id` and `span_id` where the line belongs to a trace.
+    /// One JSON object per line, with `trace_id` and `span_id` if the line belongs to a trace.
     Json,
 }
 
-/// Which lines are shown. `filter` is a level or directives such as `info,clew_retriever=debug`; one that does not parse
-/// falls back to `info`.
+/// Returns the filter of log lines. `filter` is a level or directives such as
+/// `info,clew_retriever=debug`. If it does not parse, `info` is used.
 pub(crate) fn filter(filter: &str) -> EnvFilter {
     EnvFilter::try_new(directives(filter)).unwrap_or_else(|_| EnvFilter::new(directives("info")))
 }
 
-/// The directives that `filter` stands for. A level is that of Clew's own lines. Those of libraries may quote what they
-/// work on, such as the plan of a query with its filters, so that below a warning they are shown only of those that are
-/// named.
+/// Expands `filter` into directives. A bare level applies to Clew's own lines. Libraries may quote
+/// the data they work on, such as the plan of a query with its filters, so they log below `warn`
+/// only if a directive names them.
 fn directives(filter: &str) -> String {
     let directive = |directive: &str| match directive.trim().parse::<LevelFilter>() {
         Ok(level) => format!("{},clew={level}", level.min(LevelFilter::WARN)),
         Err(_of_a_target) => directive.trim().to_owned(),
     };
     let mut directives: Vec<String> = filter.split(',').map(directive).collect();
-    // The storage engine warns of each store it is given. The exporter of traces tells of each collector that is away,
-    // which is counted.
+    // The storage engine warns about every store it is given. The exporter of traces logs every
+    // failed export, which is counted anyway.
     if !filter.contains("lance") {
         directives.push("lance_io::object_store=error".to_owned());
     }
@@ -48,12 +48,12 @@ fn directives(filter: &str) -> String {
     directives.join(",")
 }
 
-/// JSON lines that tell of their trace.
+/// JSON lines with the ids of their trace.
 pub(crate) struct TracedJson(Format<Json>);
 
 impl Default for TracedJson {
     fn default() -> Self {
-        // Fields of spans are in the trace.
+        // The trace already has the fields of the spans.
         let format = Format::default().json();
         Self(format.with_current_span(false).with_span_list(false))
     }

@@ -1,7 +1,8 @@
-//! Instruments, and those that any part of Clew uses.
+//! Instruments, and the metrics that all parts of Clew share.
 //!
-//! Names follow Prometheus: an instrument `clew_x` of the unit `s` is `clew_x_seconds`, and a counter ends in
-//! `_total`. One metric has at most 2,000 combinations of labels; what is beyond is added up in one more.
+//! Names follow Prometheus: an instrument `clew_x` with the unit `s` becomes `clew_x_seconds`, and
+//! a counter ends in `_total`. A metric has at most 2,000 combinations of labels; further ones are
+//! summed up in one more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Once};
@@ -20,11 +21,11 @@ static STAGES: LazyLock<(Histogram<f64>, Counter<u64>)> = LazyLock::new(|| {
     )
 });
 
-/// Does `work` as a piece of work of the stage of that name: counts it, how long it took and whether it failed. Work
-/// that is dropped before its end is not counted.
+/// Runs `work` as one operation of the stage `name`, and records its count, its duration and
+/// whether it failed. Work that is dropped before it ends is not recorded.
 ///
 /// # Errors
-/// Those of `work`.
+/// Returns the errors of `work`.
 pub async fn stage<T, E>(
     name: &'static str,
     work: impl Future<Output = Result<T, E>>,
@@ -35,12 +36,12 @@ pub async fn stage<T, E>(
     done
 }
 
-/// Counts a piece of work of a stage; see [`stage`].
+/// Records one finished operation of a stage; see [`stage`].
 pub fn stage_ended(name: &'static str, took: Duration, failed: bool) {
     let (durations, errors) = &*STAGES;
     let labels = [label("stage", name)];
     durations.record(took.as_secs_f64(), &labels);
-    // A counter that was never told of is not there, and what is not there raises no alert.
+    // Adds 0 as well: an absent counter would raise no alert.
     errors.add(u64::from(failed), &labels);
 }
 
@@ -71,12 +72,13 @@ pub fn model_tokens(model: &str, prompt: u64, completion: u64) {
 
 static NAMES_CORPORA: AtomicBool = AtomicBool::new(false);
 
-/// Has labels name corpora.
+/// Sets whether labels carry names of corpora.
 pub(crate) fn name_corpora(names: bool) {
     NAMES_CORPORA.store(names, Ordering::Relaxed);
 }
 
-/// The label of a corpus: when it was made, in milliseconds since 1970, or its name if the configuration says so.
+/// Returns the label of a corpus: its creation time in milliseconds since 1970, or its name if the
+/// configuration says so.
 pub fn corpus_label(name: &str, created_at_millis: i64) -> KeyValue {
     let corpus = match NAMES_CORPORA.load(Ordering::Relaxed) {
         true => name.to_owned(),
@@ -85,7 +87,7 @@ pub fn corpus_label(name: &str, created_at_millis: i64) -> KeyValue {
     label("corpus", corpus)
 }
 
-/// Makes what is read when metrics are: queues, and the process itself.
+/// Creates the observed metrics of queues and of the process itself.
 pub(crate) fn observe_process() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -121,7 +123,7 @@ pub(crate) fn observe_process() {
     });
 }
 
-/// Where the system tells.
+/// Returns the resident memory, on systems that have `/proc`.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

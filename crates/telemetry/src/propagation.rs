@@ -1,4 +1,4 @@
-//! W3C trace context: how a trace goes from one process to another.
+//! W3C trace context: carries a trace from one process to another.
 
 use opentelemetry::Context;
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
@@ -8,35 +8,36 @@ use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// The header that carries it.
+/// Header that carries the trace context.
 const TRACE_PARENT: &str = "traceparent";
-/// Most links of one span.
+/// Maximum number of links of one span.
 const LINKS: usize = 64;
 
-/// The place in a trace at which something began.
+/// A span that other work continues from, possibly in another process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin(SpanContext);
 
 impl Origin {
-    /// The current span, if its trace is recorded.
+    /// Returns the current span, if its trace is recorded.
     pub fn current() -> Option<Self> {
         Self::of(&Span::current())
     }
 
-    /// `span`, if its trace is recorded.
+    /// Returns `span`, if its trace is recorded.
     pub fn of(span: &Span) -> Option<Self> {
         let context = span.context().span().span_context().clone();
         (context.is_valid() && context.is_sampled()).then_some(Self(context))
     }
 
-    /// What [`trace_parent`] wrote; `None` if it cannot be read.
+    /// Parses the output of [`trace_parent`]. Returns `None` if it is not valid.
     pub fn parse(trace_parent: &str) -> Option<Self> {
         let context = TraceContextPropagator::new().extract(&One(trace_parent));
         let context = context.span().span_context().clone();
         context.is_valid().then_some(Self(context))
     }
 
-    /// The same trace, of which nothing that goes on from here is recorded.
+    /// Returns the same place in the trace, marked so that spans that continue from it are not
+    /// recorded.
     #[must_use]
     pub fn unrecorded(self) -> Self {
         let Self(context) = self;
@@ -45,32 +46,33 @@ impl Origin {
         Self(SpanContext::new(trace, span, flags, true, state))
     }
 
-    /// Makes `span`, which nothing was done in yet, go on from here.
+    /// Makes this the parent of `span`, in which nothing may have happened yet.
     pub fn parent_of(self, span: &Span) {
-        // Without a layer for traces there is none.
+        // Fails only if there is no layer for traces.
         drop(span.set_parent(Context::new().with_remote_span_context(self.0)));
     }
 }
 
-/// Makes `span` tell that it is about `others` as well; beyond 64, of the first of them.
+/// Links `span` to `others`, at most to the first 64.
 pub fn linked(span: &Span, others: impl IntoIterator<Item = Origin>) {
     for Origin(context) in others.into_iter().take(LINKS) {
         span.add_link(context);
     }
 }
 
-/// The span that `make` makes if there is a trace that it belongs to; otherwise none. It is for what a process does of
-/// itself as well: that is in a trace only if somebody asked for it.
+/// Returns the span that `make` creates, or no span outside a trace. It also suits background work,
+/// which is traced only if a request caused it.
 pub fn child(make: impl FnOnce() -> Span) -> Span {
     if is_in_trace() { make() } else { Span::none() }
 }
 
-/// Whether the current span is one of a trace. Actors have spans that are not.
+/// Returns whether the current span belongs to a trace. The span of an actor may not.
 pub(crate) fn is_in_trace() -> bool {
     Span::current().context().span().span_context().is_valid()
 }
 
-/// The current span as other processes are told of it; empty if there is none.
+/// Returns the current span in the form sent to other processes, or an empty string if there is
+/// none.
 pub fn trace_parent() -> String {
     let mut headers = HeaderMap::new();
     inject(&Span::current(), &mut headers);
@@ -78,7 +80,8 @@ pub fn trace_parent() -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// Tells a server of `span`, or else of the trace that OpenTelemetry is in: a caller may make its spans otherwise.
+/// Writes the context of `span` into the headers, or, if it has none, the current context of
+/// OpenTelemetry, for callers that create their spans without `tracing`.
 pub(crate) fn inject(span: &Span, headers: &mut HeaderMap) {
     let context = match span.context() {
         of_span if of_span.span().span_context().is_valid() => of_span,
@@ -87,7 +90,7 @@ pub(crate) fn inject(span: &Span, headers: &mut HeaderMap) {
     TraceContextPropagator::new().inject_context(&context, &mut Headers(headers));
 }
 
-/// What a client told.
+/// Returns the span that a client sent along.
 pub(crate) fn extract(headers: &HeaderMap) -> Option<Origin> {
     Origin::parse(headers.get(TRACE_PARENT)?.to_str().ok()?)
 }
@@ -97,7 +100,7 @@ struct Headers<'a>(&'a mut HeaderMap);
 impl Injector for Headers<'_> {
     fn set(&mut self, key: &str, value: String) {
         let name = HeaderName::from_bytes(key.as_bytes());
-        // An empty state is no state.
+        // An empty state means no state.
         if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&value))
             && !value.is_empty()
         {

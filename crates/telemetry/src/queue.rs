@@ -1,4 +1,4 @@
-//! Queues: how full they are, how long is waited in them, and what they refuse.
+//! Metrics of queues: depth, capacity, waiting times and refusals.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use opentelemetry::metrics::{Counter, Histogram};
 use crate::instruments::{counter, durations, gauge, label};
 use crate::living::Living;
 
-/// A queue of this process, as metrics see it. Several of one name are added up.
+/// A queue of this process, as metrics show it. Queues of the same name are summed up.
 pub struct Queue {
     name: &'static str,
     unit: &'static str,
@@ -31,8 +31,8 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| Instruments {
 });
 
 impl Queue {
-    /// A queue of `unit` (requests, bytes, tokens), of which `look` tells how many are in it and how many may be. It
-    /// is seen until the last clone is dropped.
+    /// Creates a queue that counts in `unit` (requests, bytes, tokens). `look` returns its current
+    /// depth and its capacity. Metrics show the queue until the last clone is dropped.
     pub fn new(
         name: &'static str,
         unit: &'static str,
@@ -40,12 +40,12 @@ impl Queue {
     ) -> Arc<Self> {
         let queue = Arc::new(Self { name, unit, look: Box::new(look) });
         QUEUES.add(&queue);
-        // It is there from the beginning: what is not there raises no alert.
+        // Creates the counter at once: an absent counter would raise no alert.
         INSTRUMENTS.refusals.add(0, &[label("queue", name)]);
         queue
     }
 
-    /// Counts a wait.
+    /// Records the time that an entry waited.
     pub fn waited(&self, time: Duration) {
         INSTRUMENTS.waits.record(time.as_secs_f64(), &[label("queue", self.name)]);
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for Queue {
     }
 }
 
-/// In all queues of each name: what is in them, and what may be.
+/// Returns the depth and capacity of all queues, summed up by name and unit.
 fn totals() -> BTreeMap<(&'static str, &'static str), (usize, usize)> {
     let mut totals = BTreeMap::new();
     for queue in QUEUES.all() {

@@ -1,4 +1,4 @@
-//! Calls over gRPC: their spans, their counts, and the trace that goes along.
+//! Telemetry of gRPC calls: spans, metrics, and the trace context that they carry.
 
 use std::pin::Pin;
 use std::sync::LazyLock;
@@ -17,9 +17,9 @@ use tracing::{Instrument, Span};
 use crate::metrics::{counter, durations, label, level};
 use crate::propagation::{extract, inject, is_in_trace};
 
-/// Streams that live as long as a connection: each batch on them has a span of its own.
+/// A stream that lives as long as a connection. Each batch on it has a span of its own.
 const LONG_STREAM: &str = "/clew.encoder.v1.EncoderService/Embed";
-/// Health and reflection.
+/// Prefix of the health and reflection services.
 const NOT_OURS: &str = "/grpc.";
 
 struct Instruments {
@@ -36,7 +36,7 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| Instruments {
     calls: counter("clew_rpc_calls", "Calls of other servers that ended, by method and gRPC code."),
 });
 
-/// Makes a server's requests seen. See [`RpcService`].
+/// A layer that records a server's requests. See [`RpcService`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RpcLayer;
 
@@ -48,8 +48,8 @@ impl<S> Layer<S> for RpcLayer {
     }
 }
 
-/// A service whose requests go on with the trace of their callers, have a span and are counted, until the last byte of
-/// their responses.
+/// A service whose requests continue the traces of their callers, have a span and are counted,
+/// until the last byte of their responses.
 #[derive(Clone, Debug)]
 pub struct RpcService<S> {
     inner: S,
@@ -98,7 +98,7 @@ where
     }
 }
 
-/// A channel whose calls carry the trace, have a span and are counted.
+/// A channel whose calls carry the trace context, have a span and are counted.
 #[derive(Clone, Debug)]
 pub struct Traced<S> {
     inner: S,
@@ -106,12 +106,12 @@ pub struct Traced<S> {
 }
 
 impl<S> Traced<S> {
-    /// Of a client: a call that belongs to no trace begins one.
+    /// Wraps the channel of a client: a call outside a trace begins one.
     pub fn beginning(inner: S) -> Self {
         Self { inner, begins: true }
     }
 
-    /// Of a server that calls others: what it does of itself is in no trace.
+    /// Wraps the channel of a server that calls others: calls outside a trace are not traced.
     pub fn following(inner: S) -> Self {
         Self { inner, begins: false }
     }
@@ -157,7 +157,7 @@ where
     }
 }
 
-/// The response, whose end is seen.
+/// Awaits the response, and records its end.
 async fn answered<E>(
     answering: impl Future<Output = Result<Response<Body>, E>>,
     mut seen: Seen,
@@ -165,7 +165,7 @@ async fn answered<E>(
     let span = seen.span.clone();
     match answering.instrument(span).await {
         Ok(response) => {
-            // A response without a body has its status among the headers.
+            // A response without a body has its status in the headers.
             seen.code = code_in(response.headers());
             Ok(response.map(|body| Body::new(Watched { body, seen })))
         }
@@ -182,13 +182,13 @@ enum Side {
     Client,
 }
 
-/// A call until its end, which is when this is dropped.
+/// A call until its end, which is recorded when this value is dropped.
 struct Seen {
     side: Side,
     method: String,
     span: Span,
     began: Instant,
-    /// How it ended. Without one nobody waited for the end.
+    /// Status code, once it is known. `None` at the end means that the caller went away.
     code: Option<Code>,
 }
 
@@ -203,7 +203,7 @@ impl Drop for Seen {
             let (method, code, took) = (&self.method, name(code), self.began.elapsed());
             self.span.in_scope(|| tracing::debug!(method, code, ?took, "answered"));
         }
-        // Anybody can ask for what is not there: one label for all of it.
+        // Clients can call any path: all unknown methods share one label.
         let is_known = code != Code::Unimplemented;
         let method = if is_known { std::mem::take(&mut self.method) } else { "unknown".to_owned() };
         let method = label("method", method);
@@ -219,7 +219,8 @@ impl Drop for Seen {
     }
 }
 
-/// Whether a span of that code is one of an error. A server that refuses a bad request does well.
+/// Returns whether a span with this code is an error. A server that refuses a bad request works
+/// correctly.
 fn is_error(side: Side, code: Code) -> bool {
     match side {
         Side::Client => code != Code::Ok,
@@ -239,7 +240,7 @@ fn code_in(headers: &HeaderMap) -> Option<Code> {
     headers.get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes()))
 }
 
-/// The name of a code as gRPC writes it.
+/// Returns the name of a code, as gRPC writes it.
 fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
@@ -262,7 +263,7 @@ fn name(code: Code) -> &'static str {
     }
 }
 
-/// A body that is read in the span of its call, and tells its status.
+/// A body that is read within the span of its call and records the call's status.
 struct Watched {
     body: Body,
     seen: Seen,

@@ -1,4 +1,4 @@
-//! Starts and ends what a process tells.
+//! Start and shutdown of telemetry.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -23,29 +23,29 @@ use crate::export::{Counted, Ended};
 use crate::logging::{self, LogFormat, TracedJson};
 use crate::{TelemetryConfig, metrics};
 
-/// Spans that wait for the collector; beyond it they are dropped.
+/// Maximum number of spans that wait for the collector. Further ones are dropped.
 const WAITING_SPANS: usize = 8192;
-/// How long the collector may take for a batch.
+/// Maximum duration of the export of one batch.
 const EXPORT_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a span waits for others to be sent with.
+/// Time for which spans are collected into a batch.
 const GATHERING: Duration = Duration::from_secs(1);
 
-/// How long the last traces and metrics may take to be sent.
+/// Maximum duration of the last export at shutdown.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the admin port reads metrics.
+/// Registry from which the admin port reads metrics.
 static REGISTRY: OnceLock<Registry> = OnceLock::new();
 
-/// Which log lines a process writes, and how.
+/// Selection and format of a process's log lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Logging<'a> {
     /// A level, or directives such as `info,clew_retriever=debug`.
     pub filter: &'a str,
-    /// How lines look.
+    /// Format of the lines.
     pub format: LogFormat,
 }
 
-/// What a process tells, from [`Telemetry::start`] on.
+/// The telemetry of a process. Created by [`Telemetry::start`].
 #[derive(Debug)]
 pub struct Telemetry {
     tracer: SdkTracerProvider,
@@ -53,11 +53,13 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Starts logs, metrics and traces of this process, which is called `program` unless the configuration calls it
-    /// otherwise. To be called once, within an asynchronous runtime, before anything is counted.
+    /// Starts logs, metrics and traces of this process. Its service name is `program`, unless the
+    /// configuration sets one. Must be called once, within an asynchronous runtime, before anything
+    /// is recorded.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] from the configuration. That no collector answers is no error.
+    /// Returns [`ErrorKind::InvalidInput`] if the configuration is not valid. A collector that
+    /// cannot be reached is not an error.
     pub fn start(
         config: &TelemetryConfig,
         program: &str,
@@ -81,12 +83,12 @@ impl Telemetry {
         Ok(Self { tracer, meter })
     }
 
-    /// Sends what waits for the collector, for five seconds at most.
+    /// Exports what is still queued, for at most five seconds, and shuts down.
     pub async fn stop(self) {
         let patience = FLUSH_PATIENCE;
         let Self { tracer, meter } = self;
         let flushed = tokio::task::spawn_blocking(move || {
-            // A collector that is away was counted already.
+            // Failed exports are already counted.
             drop(tracer.shutdown_with_timeout(patience));
             drop(meter.shutdown_with_timeout(patience));
         });
@@ -121,7 +123,7 @@ fn meter(config: &TelemetryConfig, resource: &Resource) -> Result<SdkMeterProvid
         let reader = PeriodicReader::builder(exporter).with_interval(config.metrics_interval());
         builder = builder.with_reader(reader.build());
     }
-    // Only the first counts, as the first provider does.
+    // Only the first registry is used, like the first provider.
     drop(REGISTRY.set(registry));
     Ok(builder.build())
 }
@@ -129,7 +131,7 @@ fn meter(config: &TelemetryConfig, resource: &Resource) -> Result<SdkMeterProvid
 fn tracer(config: &TelemetryConfig, resource: Resource) -> Result<SdkTracerProvider, Error> {
     let builder = SdkTracerProvider::builder().with_resource(resource);
     if config.otlp_endpoint.is_empty() {
-        // Ids of traces are told in logs and to others all the same.
+        // Trace ids still appear in logs and are sent to other processes.
         let sampler = Sampler::ParentBased(Box::new(Sampler::AlwaysOff));
         return Ok(builder.with_sampler(sampler).build());
     }
@@ -152,14 +154,15 @@ fn tracer(config: &TelemetryConfig, resource: Resource) -> Result<SdkTracerProvi
         .build())
 }
 
-/// A second call does nothing.
+/// Installs the log and trace layers. A second call does nothing.
 fn write_logs(Logging { filter, format }: Logging<'_>, tracer: &SdkTracerProvider) {
-    // Of the storage engine's own spans there are too many. Events may quote what a model or a file said.
+    // The storage engine has too many spans of its own. Events may quote a model or a file.
     let is_ours = |metadata: &tracing::Metadata<'_>| {
         metadata.is_span() && metadata.target().starts_with("clew")
     };
-    // A record of the `log` crate that nobody wants leaves its verdict on the thread. The next span is held to it, unless
-    // the filters are asked about that span itself, which they are not where one said "always" once and for all.
+    // A disabled record of the `log` crate leaves its decision in a thread-local variable. The next
+    // span inherits it, unless the filters are asked about that span itself, which does not happen
+    // if a filter has answered "always" for its call site.
     let asked_each_time = dynamic_filter_fn(move |metadata, _| is_ours(metadata))
         .with_callsite_filter(move |metadata| {
             if is_ours(metadata) { Interest::sometimes() } else { Interest::never() }
@@ -171,7 +174,7 @@ fn write_logs(Logging { filter, format }: Logging<'_>, tracer: &SdkTracerProvide
         .with_tracked_inactivity(false)
         .with_context_activation(false)
         .with_filter(asked_each_time);
-    // Lines know their span, whatever is shown of them.
+    // Spans are always enabled, so that every line knows its span.
     let shown = filter_fn(is_ours).or(logging::filter(filter));
     let registry = tracing_subscriber::registry().with(traces);
     let lines = fmt::layer().with_writer(std::io::stderr);
@@ -185,7 +188,7 @@ fn write_logs(Logging { filter, format }: Logging<'_>, tracer: &SdkTracerProvide
     drop(started);
 }
 
-/// All metrics, as Prometheus reads them; `None` if there are none.
+/// Returns all metrics in the text format of Prometheus. Returns `None` if there are none.
 pub(crate) fn prometheus_text() -> Option<String> {
     let families = REGISTRY.get()?.gather();
     let mut text = Vec::new();
