@@ -1,9 +1,10 @@
-//! Cutting documents into chunks.
+//! Cuts documents into chunks.
 //!
-//! A chunker decides on spans by counting tokens in a map made once for the whole document; the
-//! key text of each span is then tokenised as the encoder will read it, and a passage that turns
-//! out too long there is halved. So the limit is exact for tokenizers whose count of a whole
-//! differs from the sum of its parts, and the text is tokenised about twice whatever its shape.
+//! A chunker chooses spans by counting tokens in a map that is built once for the whole document.
+//! The key text of each span is then tokenised as the encoder will read it, and a passage that
+//! turns out too long there is halved. The limit therefore also holds for tokenizers whose count
+//! for a whole text differs from the sum over its parts, and the text is tokenised about twice,
+//! whatever its shape.
 
 mod key_text;
 mod outline;
@@ -21,8 +22,8 @@ use pack::Packer;
 use token_map::TokenMap;
 use unit::{Grain, Unit, units};
 
-/// Where the segments of a document lie that its tree stands on, each of at most `max_tokens` as `token_spans` tells
-/// tokens; at least one.
+/// Cuts `document` into the segments that its tree is built over, each of at most `max_tokens`
+/// tokens as `token_spans` counts them. Returns at least one segment.
 pub fn segments(
     document: &Document,
     max_tokens: u32,
@@ -37,21 +38,22 @@ pub fn segments(
 
 /// Cuts `document` into chunks.
 ///
-/// `token_spans` gives the byte range of each token of a text in order, special tokens left out;
-/// `window_tokens` is what the encoder reads of a text at most, special tokens included.
+/// `token_spans` returns the byte range of each token of a text in order, without special tokens.
+/// `window_tokens` is the maximum number of tokens that the encoder reads, including special
+/// tokens.
 ///
-/// - Spans ascend and leave nothing out. Without overlap they partition the text; with it, each
-///   begins at or before the end of the last.
-/// - No chunk begins or ends inside a grapheme cluster, and none is white space alone. A text of
+/// - Spans ascend and leave nothing out. Without overlap they partition the text. With overlap,
+///   each begins at or before the end of the previous one.
+/// - No chunk begins or ends inside a grapheme cluster, and none is only white space. A text of
 ///   only white space has no chunks.
-/// - No passage has more tokens, as counted in its key text, than the chunking allows or the window
+/// - No passage has more tokens, counted in its key text, than the chunking allows or the window
 ///   holds, unless it is a single grapheme cluster.
-/// - The key text is the title, the headings above the passage that it does not itself contain,
-///   and the passage without the white space around it, each on lines of their own. What goes
-///   before the passage takes at most a quarter of the window and is shortened to what the
-///   passage leaves free.
+/// - The key text is the title, the headings above the passage that the passage does not contain,
+///   and the passage without surrounding white space, each on lines of its own. The lines before
+///   the passage take at most a quarter of the window and are shortened to the room that the
+///   passage leaves.
 ///
-/// Cost is linear in the text, about two passes of the tokenizer; it blocks.
+/// Cost is linear in the text: about two passes of the tokenizer. The call blocks.
 pub fn chunk(
     document: &Document,
     chunking: &Chunking,
@@ -83,15 +85,17 @@ pub fn chunk(
     chunks(text, spans, &keys, max_tokens)
 }
 
-/// Gives each span its key text, halving those whose passage has too many tokens in it.
+/// Composes the key text of each span, and halves spans whose passage has too many tokens in it.
 fn chunks(text: &str, spans: Vec<Span>, keys: &KeyTexts<'_>, max_tokens: usize) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::with_capacity(spans.len());
     let mut pending: Vec<Span> = spans.into_iter().rev().collect();
     while let Some(mut span) = pending.pop() {
         if let Some(last) = chunks.last() {
-            // An overlapping window may reach back beyond the second half of the last one.
+            // With overlap, a window may begin before the second half of the previous, halved
+            // window.
             span.start = span.start.max(last.span.start);
-            // Then its first half may lie within that altogether.
+            // In that case, the first half of this window may lie entirely within the previous
+            // chunk.
             if span.end <= last.span.end {
                 continue;
             }

@@ -1,11 +1,11 @@
-//! Cutting a text into pieces that are whole to a reader: no piece ends inside a grapheme cluster,
-//! and none is white space alone.
+//! Cuts a text into readable pieces: no piece ends inside a grapheme cluster, and none is only
+//! white space.
 
 use clew_core::Span;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
-/// The pieces of `text[span]` that begin at `cuts`, which ascend. A cut is passed over if it lies
-/// inside a grapheme cluster or would leave a piece of only white space.
+/// Cuts `text[span]` at `cuts`, which ascend. Skips a cut that lies inside a grapheme cluster or
+/// would leave a piece of only white space.
 pub(crate) fn at(text: &str, span: Span, cuts: impl IntoIterator<Item = usize>) -> Vec<Span> {
     let mut pieces = Vec::new();
     let (mut start, mut seen, mut has_ink) = (span.start, span.start, false);
@@ -28,21 +28,21 @@ pub(crate) fn at(text: &str, span: Span, cuts: impl IntoIterator<Item = usize>) 
     pieces
 }
 
-/// The words of `text[span]` in a layout sense: runs without white space, each with the white
-/// space that follows it. `span` begins and ends between grapheme clusters.
+/// Splits `text[span]` into runs without white space, each with the white space that follows it.
+/// `span` begins and ends between grapheme clusters.
 pub(crate) fn words(text: &str, span: Span) -> Vec<Span> {
     by_grapheme(text, span, |before, next| !holds_ink(before) && holds_ink(next.text))
 }
 
-/// Pieces of `text[span]` that are as long as `fits` allows and at least one grapheme cluster.
+/// Cuts `text[span]` into pieces as long as `fits` allows, each at least one grapheme cluster.
 pub(crate) fn fill(text: &str, span: Span, fits: impl Fn(Span) -> bool) -> Vec<Span> {
     by_grapheme(text, span, |_, next| {
         !fits(Span::new(next.piece_start, next.start + next.text.len()))
     })
 }
 
-/// The two parts of `text[span]` that meet closest to its middle, between words if it has several,
-/// else between grapheme clusters; `None` if it is a single cluster.
+/// Splits `text[span]` in two as close to its middle as possible: between words if there are
+/// several, otherwise between grapheme clusters. Returns `None` for a single cluster.
 pub(crate) fn halves(text: &str, span: Span) -> Option<(Span, Span)> {
     let middle = span.start + span.len() / 2;
     [words(text, span), fill(text, span, |_| false)].into_iter().find_map(|pieces| {
@@ -51,19 +51,19 @@ pub(crate) fn halves(text: &str, span: Span) -> Option<(Span, Span)> {
     })
 }
 
-/// Whether `text` holds something other than white space.
+/// Returns whether `text` contains anything other than white space.
 pub(crate) fn holds_ink(text: &str) -> bool {
     text.contains(|c: char| !c.is_whitespace())
 }
 
-/// Whether `text` may be cut at byte `at`.
+/// Returns whether `text` may be cut at byte `at`.
 pub(crate) fn is_grapheme_boundary(text: &str, at: usize) -> bool {
-    // With the whole text at hand the cursor never asks for context.
+    // The cursor has the whole text, so it never asks for context.
     text.is_char_boundary(at)
         && GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0) == Ok(true)
 }
 
-/// A grapheme cluster, and where the piece it would join begins.
+/// A grapheme cluster, and the start of the piece it would join.
 struct Grapheme<'a> {
     text: &'a str,
     start: usize,

@@ -1,7 +1,7 @@
-//! Pure text work: chunkers, sentences, words, terms, key phrases.
+//! Text processing without models: chunks, sentences, words, terms and key phrases.
 //!
-//! Everything here is a function from text to spans or words: no input or output, no clock, no
-//! model. Where a tokenizer matters it is an argument.
+//! Every function is pure: from text to spans or words, without input or output, clock or model.
+//! Functions that need a tokenizer take it as an argument.
 
 mod chunk;
 mod cut;

@@ -1,6 +1,6 @@
-//! Numbers and months as English spells them.
+//! Numbers, ordinals and months as English words.
 
-/// The months' names in small letters, January first.
+/// Names of the months in lower case, January first.
 pub const MONTHS: [&str; 12] = [
     "january",
     "february",
@@ -44,12 +44,12 @@ const ORDINALS: [&str; 12] = [
     "eleventh", "twelfth",
 ];
 
-/// The number that a word in small letters spells: up to twenty, and in tens up to ninety.
+/// Returns the number that a lower-case word spells: 0 to 20, or a multiple of ten up to 90.
 pub fn spelt_number(lower: &str) -> Option<u32> {
     place(&NUMBERS, lower).or_else(|| place(&TENS, lower).map(|tens| 10 * (tens + 3)))
 }
 
-/// The number of the ordinal that a word in small letters spells, up to the twelfth.
+/// Returns the number of the ordinal that a lower-case word spells, up to the twelfth.
 pub fn spelt_ordinal(lower: &str) -> Option<u32> {
     place(&ORDINALS, lower).map(|place| place + 1)
 }
@@ -58,8 +58,8 @@ fn place(words: &[&str], lower: &str) -> Option<u32> {
     (0..).zip(words).find(|(_, word)| **word == lower).map(|(place, _)| place)
 }
 
-/// The number of the month, from 1, that a word in small letters is: its name, or its abbreviation of three letters
-/// (four of September).
+/// Returns the number, from 1, of the month that a lower-case word names: in full, or by its first
+/// three letters (also `sept`).
 pub fn month(lower: &str) -> Option<u8> {
     let is_named = |name: &str| {
         name == lower || name.get(..3) == Some(lower) || lower == "sept" && name == "september"

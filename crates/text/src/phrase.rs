@@ -7,26 +7,29 @@ use clew_core::Span;
 
 use crate::{Term, is_common_verb, is_grammar_word, terms, words};
 
-/// Most words of a phrase; longer runs are clauses without a pronoun rather than names of a topic.
+/// Maximum number of words in a phrase. Longer runs tend to be clauses rather than names of a
+/// topic.
 const MAX_WORDS: usize = 3;
 
-/// At most `most` key phrases of `text`, as first written there, best first.
+/// Returns at most `most` key phrases of `text`, best first, each as first written there.
 ///
 /// Candidates are found as in RAKE (Rose et al., "Automatic Keyword Extraction from Individual
-/// Documents", 2010): the longest runs of words between grammar words and punctuation. A phrase scores
-/// by how often its terms come up in the text, where RAKE scores by the length of the runs that they
-/// are in: in a passage of a few hundred words, in which most come up once, length ranks chance
-/// neighbours first. Among equals the longest wins, then the first. A phrase whose terms are all in a better one
-/// adds nothing.
+/// Documents", 2010): the longest runs of words between grammar words and punctuation. The score
+/// differs: a phrase scores by how often its terms occur in the text, while RAKE scores by the
+/// length of the runs that contain them. In a passage of a few hundred words most terms occur once,
+/// and scoring by length would rank words that happen to be adjacent first. Ties go to the phrase
+/// with more terms, then to the earlier one. A phrase is left out if better phrases already contain
+/// all its terms.
 ///
-/// Cost is linear in the text but for the sorting of its phrases.
+/// Cost is linear in the text, except for sorting the phrases.
 pub fn key_phrases(text: &str, most: usize) -> Vec<&str> {
     let candidates = candidates(text);
     let mut counts: HashMap<&Term, usize> = HashMap::new();
     for term in candidates.iter().flat_map(|(_, terms)| terms) {
         *counts.entry(term).or_default() += 1;
     }
-    // By their terms, so that the forms of a phrase are one; the first form is the one that is shown.
+    // Keyed by terms, so that inflected forms of a phrase are one. The first form found is
+    // returned.
     let mut phrases: BTreeMap<&[Term], Span> = BTreeMap::new();
     for (span, terms) in &candidates {
         phrases.entry(terms).or_insert(*span);
@@ -49,7 +52,7 @@ pub fn key_phrases(text: &str, most: usize) -> Vec<&str> {
     chosen.into_iter().filter_map(|(_, span)| span.of(text)).collect()
 }
 
-/// The runs of content words, with their terms.
+/// Returns the runs of content words, with their terms.
 fn candidates(text: &str) -> Vec<(Span, Vec<Term>)> {
     let mut runs: Vec<(Span, Vec<Term>)> = Vec::new();
     let mut run: Option<(Span, Vec<Term>, usize)> = None;

@@ -1,8 +1,9 @@
-//! Where sentences begin and end.
+//! Sentence boundaries.
 //!
-//! English first: a full stop ends a sentence unless it belongs to an abbreviation, an initial, a
-//! number or an enumeration, or a lower-case word follows. Chinese and Japanese full stops end one
-//! wherever they stand. A line break ends one too, unless it plainly wraps a longer line.
+//! The rules are for English first: a full stop ends a sentence unless it belongs to an
+//! abbreviation, an initial, a number or an enumeration, or a lower-case word follows. Chinese and
+//! Japanese full stops always end a sentence. A line break ends one too, unless it plainly wraps a
+//! longer line.
 
 mod abbreviation;
 mod line;
@@ -12,8 +13,8 @@ use clew_core::Span;
 
 use crate::cut;
 
-/// The sentences of `text`, in order. They partition it: each but the first begins with something
-/// other than white space, and white space belongs to the sentence before it.
+/// Returns the sentences of `text`, in order. They partition it: each but the first begins with
+/// something other than white space, and white space belongs to the sentence before it.
 ///
 /// Cost is linear in the length of `text`.
 pub fn sentences(text: &str) -> Vec<Span> {
@@ -29,8 +30,9 @@ pub fn sentences(text: &str) -> Vec<Span> {
     cut::at(text, Span::new(0, text.len()), starts)
 }
 
-/// Runs of whole sentences of at most `max_bytes` bytes, as long as they get. They partition `text` as
-/// its sentences do. A sentence that is longer is cut between grapheme clusters; a single cluster is not.
+/// Splits `text` into runs of whole sentences, each as long as `max_bytes` bytes allow. The runs
+/// partition `text`. A longer sentence is cut between grapheme clusters; a single cluster is never
+/// cut. White space at the end of a cut sentence may exceed the limit.
 ///
 /// Cost is linear in the length of `text`.
 pub fn passages(text: &str, max_bytes: usize) -> Vec<Span> {
@@ -50,10 +52,10 @@ pub fn passages(text: &str, max_bytes: usize) -> Vec<Span> {
     passages
 }
 
-/// `text[span]` without white space around it.
+/// Returns `span` without the white space at both ends of `text[span]`.
 ///
 /// # Panics
-/// If `span` is not one of `text`.
+/// Panics if `span` is not a span of `text`.
 pub fn trimmed(text: &str, span: Span) -> Span {
     let content = &text[span.start..span.end];
     let start = span.start + (content.len() - content.trim_start().len());
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     fn sentences_end_where_a_reader_would_end_them() {
-        // `¦` stands where a sentence is expected to end.
+        // `¦` marks the expected end of a sentence.
         for case in [
             "One sentence. ¦Another one! ¦A third?",
             "Dr. Smith met Mrs. Jones at 5 p.m. on Jan. 5, 2024. ¦They talked.",

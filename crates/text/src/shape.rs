@@ -1,28 +1,29 @@
-//! What kind of text a sentence is, told from its characters.
+//! Classifies sentences by their characters: statements, questions and fragments.
 
-/// A sentence's kind, as far as it matters to an answer or a summary.
+/// Kind of a sentence, as far as it matters for an answer or a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Something stated.
+    /// A statement.
     Statement,
-    /// Something asked: close to a question that resembles it, yet no answer.
+    /// A question. It resembles the question that is asked, but does not answer it.
     Asking,
-    /// A heading, a row of a table, a line of code, a link, a lead to a list, a word or two.
+    /// A fragment: a heading, a table row, a line of code, a link, the lead-in of a list, a word or
+    /// two.
     Fragment,
 }
 
-/// Fewer characters than this state nothing by themselves.
+/// Minimum number of characters of a statement.
 const FEWEST_CHARS: usize = 12;
-/// Least share of letters and spaces in a statement; code and tables have more signs than that.
+/// Minimum share of letters and white space in a statement; code and tables have less.
 const FEWEST_LETTERS: f32 = 0.7;
-/// What headings, tables, fences, comments, prompts, markup, rules and images begin with.
+/// Beginnings of headings, tables, fences, comments, prompts, mark-up, rules and images.
 const FRAGMENT_STARTS: [&str; 11] =
     ["#", "|", "```", "~~~", "//", "$ ", "<", "===", "---", "![", "[!["];
-/// What lines of code and lines that lead to a list end with.
+/// Endings of lines of code and of the lead-ins of lists.
 const FRAGMENT_ENDS: [char; 7] = ['{', '}', ';', '(', ',', '=', ':'];
 
 impl Shape {
-    /// The kind of `sentence`, which has no white space around it.
+    /// Classifies `sentence`, which must have no white space around it.
     pub fn of(sentence: &str) -> Self {
         if is_fragment(sentence) {
             Self::Fragment
@@ -44,7 +45,7 @@ fn is_fragment(sentence: &str) -> bool {
         || is_link(sentence)
 }
 
-/// Whether it is one Markdown link and nothing after it, or the address of one.
+/// Returns whether `sentence` is a single Markdown link, or a link definition.
 fn is_link(sentence: &str) -> bool {
     let Some((_, address)) = sentence.strip_prefix('[').and_then(|rest| rest.split_once(']'))
     else {

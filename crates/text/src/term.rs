@@ -1,23 +1,24 @@
-//! Terms: words reduced to what they have in common, for counting overlap.
+//! Terms: words reduced to a common form, for measuring overlap between texts.
 
 use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// A word in its reduced form: lower-case, without accents, stemmed by Snowball's English rules.
+/// A word in reduced form: lower-case, without accents, stemmed by the Snowball rules for English.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term(String);
 
 impl Term {
-    /// The reduced form, as in `connect` for "Connections".
+    /// Returns the reduced form, such as `connect` for "Connections".
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The terms of `text` in order, repeats included, stop words left out.
+/// Returns the terms of `text` in order, with repeats and without stop words.
 ///
-/// Identifiers come apart: `max_tokens` and `path::join` are two terms each, `3.5` is one.
+/// Identifiers are split: `max_tokens` and `path::join` are two terms each. Numbers are not: `3.5`
+/// is one term.
 pub fn terms(text: &str) -> impl Iterator<Item = Term> + '_ {
     let stemmer = Stemmer::create(Algorithm::English);
     text.unicode_words().flat_map(word_parts).filter_map(move |word| {
@@ -27,27 +28,28 @@ pub fn terms(text: &str) -> impl Iterator<Item = Term> + '_ {
     })
 }
 
-/// Whether a lower-case word is so common in English that sharing it tells nothing. The list is
-/// the short one that full-text engines of the Lucene family leave out.
+/// Returns whether a lower-case word is so common in English that sharing it says nothing. The list
+/// is the short default one of the Lucene family of full-text engines.
 pub fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 
-/// Sorted.
+/// Sorted for binary search.
 const STOP_WORDS: [&str; 33] = [
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it",
     "no", "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these",
     "they", "this", "to", "was", "will", "with",
 ];
 
-/// The parts of a word that `_`, `:` or a full stop between letters joins.
+/// Splits a word at `_`, `:` and full stops between letters.
 fn word_parts(word: &str) -> impl Iterator<Item = &str> {
     let is_number = word.starts_with(|c: char| c.is_ascii_digit());
     word.split(move |c| matches!(c, '_' | ':') || (c == '.' && !is_number))
         .filter(|part| !part.is_empty())
 }
 
-/// Lower-case, with compatibility forms unified, accents dropped and joined letters written out.
+/// Converts a word to lower case, unifies compatibility forms, removes accents and writes out
+/// joined letters.
 fn fold(word: &str) -> String {
     if word.is_ascii() {
         return word.to_ascii_lowercase();
@@ -55,7 +57,8 @@ fn fold(word: &str) -> String {
     let mut folded = String::with_capacity(word.len());
     for c in word.nfkd().flat_map(char::to_lowercase) {
         match c {
-            // Accents of Latin, Greek and Cyrillic; the marks of other scripts are letters to them.
+            // Combining accents of Latin, Greek and Cyrillic. In other scripts combining marks are
+            // letters.
             '\u{300}'..='\u{36f}' => {}
             '’' | '‘' => folded.push('\''),
             'ß' => folded.push_str("ss"),

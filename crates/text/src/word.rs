@@ -1,35 +1,36 @@
-//! Words as they stand in a text, and lists of those that carry grammar more than content.
+//! Words of a text, and lists of words that carry grammar more than content.
 
 use clew_core::Span;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::is_stop_word;
 
-/// The words of `text` in order, by the rules of Unicode (UAX #29): `dog's` and `3.5` are one word
-/// each, punctuation is none.
+/// Returns the words of `text` in order, by the Unicode rules (UAX #29): `dog's` and `3.5` are one
+/// word each, and punctuation is not a word.
 pub fn words(text: &str) -> impl Iterator<Item = Span> + '_ {
     text.unicode_word_indices().map(|(start, word)| Span::new(start, start + word.len()))
 }
 
-/// A text on one line: its words, by white space, with one space between any two.
+/// Joins the words of `text`, separated by white space, with single spaces.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a lower-case word shapes a sentence or a question more than it tells what they are about:
-/// the stop words that [`crate::terms`] leaves out, pronouns, auxiliaries, question words and what
-/// joins clauses.
+/// Returns whether a lower-case word shapes a sentence or question more than it says what the text
+/// is about: the stop words that [`crate::terms`] leaves out, pronouns, auxiliaries, question words
+/// and words that join clauses.
 pub fn is_grammar_word(word: &str) -> bool {
     is_stop_word(word) || GRAMMAR.binary_search(&word).is_ok()
 }
 
-/// Whether a lower-case word is one of the most frequent English verbs in a form that follows a
-/// subject, as in "she *gave*", "he *says*". Regular past tenses are not in the list.
+/// Returns whether a lower-case word is one of the most frequent English verbs, in a form that
+/// follows a subject, as in "she *gave*" or "he *says*". The list leaves out most regular past
+/// tenses.
 pub fn is_common_verb(word: &str) -> bool {
     COMMON_VERBS.binary_search(&word).is_ok()
 }
 
-/// Sorted; beside the stop words.
+/// Words besides the stop words. Sorted for binary search.
 const GRAMMAR: [&str; 84] = [
     "about", "after", "all", "also", "am", "any", "been", "before", "being", "both", "can",
     "could", "describe", "did", "do", "does", "doing", "done", "during", "each", "explain", "from",
@@ -41,7 +42,7 @@ const GRAMMAR: [&str; 84] = [
     "yet", "you", "your",
 ];
 
-/// Sorted.
+/// Sorted for binary search.
 const COMMON_VERBS: [&str; 107] = [
     "asked",
     "asks",

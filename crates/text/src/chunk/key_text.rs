@@ -1,14 +1,14 @@
-//! Key texts: what is embedded and text-indexed for a passage.
+//! Key texts: the text that is embedded and indexed for a passage.
 
 use clew_core::{Document, Span};
 
 use super::outline::Outline;
 use crate::cut;
 
-/// Tokens an encoder adds around what it reads.
+/// Number of tokens that an encoder adds around a text.
 pub(super) const SPECIAL_TOKENS: usize = 2;
 
-/// Composes the key texts of one document.
+/// Composer of the key texts of one document.
 pub(super) struct KeyTexts<'a> {
     pub(super) document: &'a Document,
     pub(super) outline: &'a Outline,
@@ -16,16 +16,16 @@ pub(super) struct KeyTexts<'a> {
     pub(super) window_tokens: usize,
 }
 
-/// A key text and its tokens, special tokens left out.
+/// A key text and its number of tokens, without special tokens.
 pub(super) struct KeyText {
     pub(super) text: String,
     pub(super) tokens: usize,
-    /// Those of the passage alone.
+    /// Number of tokens of the passage alone.
     pub(super) passage_tokens: usize,
 }
 
 impl KeyTexts<'_> {
-    /// The key text of the passage at `span`.
+    /// Composes the key text of the passage at `span`.
     pub(super) fn compose(&self, span: Span) -> KeyText {
         let passage = self.document.text[span.start..span.end].trim();
         let lines = self.header_lines(span);
@@ -42,7 +42,8 @@ impl KeyTexts<'_> {
         self.under_header::<&str>(&[], passage)
     }
 
-    /// The title and the headings above the passage, without repeating the title.
+    /// Returns the title and the headings above the passage, without headings that repeat the
+    /// title.
     fn header_lines(&self, span: Span) -> Vec<&str> {
         let title = self.document.title.trim();
         let headings = self.outline.headings_above(span.start);
@@ -63,8 +64,9 @@ impl KeyTexts<'_> {
         KeyText { text, tokens: spans.len(), passage_tokens }
     }
 
-    /// The lines that fit in `room` tokens: the title, cut at its end if it must be, then headings
-    /// from the innermost outwards, in the order of the document.
+    /// Returns the lines that fit in `room` tokens, in document order: the first line (the title,
+    /// if there is one), truncated if necessary, then as many headings as fit, starting from the
+    /// innermost.
     fn shorten(&self, lines: &[&str], room: usize) -> Vec<String> {
         let Some((title, headings)) = lines.split_first() else { return Vec::new() };
         let title_spans = (self.token_spans)(title);

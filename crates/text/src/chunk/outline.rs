@@ -1,19 +1,19 @@
-//! The outline of a document: its blocks, its headings, and where a block may be cut.
+//! The outline of a document: its blocks, its headings, and the places where a block may be cut.
 
 use clew_core::{MediaType, Span};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::cut;
 
-/// Longest heading text that is kept for key texts, in bytes.
+/// Maximum length, in bytes, of a heading's text in key texts.
 const MAX_HEADING_BYTES: usize = 200;
 
 /// Blocks and headings of one document.
 #[derive(Default)]
 pub(super) struct Outline {
-    /// Where blocks begin, ascending.
+    /// Offsets at which blocks begin, ascending.
     blocks: Vec<usize>,
-    /// Where list items, table rows and blocks within blocks begin, ascending.
+    /// Offsets at which list items, table rows and nested blocks begin, ascending.
     entries: Vec<usize>,
     headings: Vec<Heading>,
 }
@@ -22,7 +22,7 @@ struct Heading {
     start: usize,
     level: usize,
     text: String,
-    /// Index of the heading it is under.
+    /// Index of the heading above this one in the hierarchy.
     parent: Option<usize>,
 }
 
@@ -83,7 +83,7 @@ impl Outline {
         outline
     }
 
-    /// Adds a heading that begins the block just added.
+    /// Adds a heading that starts where the last block starts.
     fn open_heading(&mut self, level: usize) {
         let start = self.blocks.last().copied().unwrap_or(0);
         let mut parent = self.headings.len().checked_sub(1);
@@ -95,24 +95,24 @@ impl Outline {
         self.headings.push(Heading { start, level, text: String::new(), parent });
     }
 
-    /// Where blocks begin, ascending.
+    /// Returns the offsets at which blocks begin, ascending.
     pub(super) fn blocks(&self) -> &[usize] {
         &self.blocks
     }
 
-    /// Where headings begin, ascending.
+    /// Returns the offsets at which headings begin, ascending.
     pub(super) fn headings(&self) -> impl Iterator<Item = usize> + '_ {
         self.headings.iter().map(|heading| heading.start)
     }
 
-    /// Where entries begin within `span`.
+    /// Returns the offsets within `span` at which entries begin.
     pub(super) fn entries_in(&self, span: Span) -> &[usize] {
         let before = |offset| self.entries.partition_point(|&start| start < offset);
         &self.entries[before(span.start)..before(span.end)]
     }
 
-    /// The headings above a passage that begins at `start`, outermost first, without any that
-    /// begins there.
+    /// Returns the headings above a passage that begins at `start`, outermost first, without a
+    /// heading that begins exactly there.
     pub(super) fn headings_above(&self, start: usize) -> Vec<&str> {
         let reached = self.headings.partition_point(|heading| heading.start <= start);
         let last = reached.checked_sub(1).map(|index| &self.headings[index]);
@@ -132,7 +132,7 @@ impl Outline {
     }
 }
 
-/// Whether `tag` begins something a long block may be cut before.
+/// Returns whether a long block may be cut before the element that `tag` begins.
 fn is_block(tag: &Tag<'_>) -> bool {
     matches!(
         tag,
@@ -148,7 +148,7 @@ fn is_block(tag: &Tag<'_>) -> bool {
     )
 }
 
-/// Finds line starts for offsets that ascend, looking at each byte once.
+/// Finder of the line starts for a series of ascending offsets, which reads each byte once.
 struct LineStarts<'a> {
     text: &'a str,
     seen: usize,
@@ -167,7 +167,7 @@ impl LineStarts<'_> {
     }
 }
 
-/// Where the paragraphs of a plain text begin: lines after blank lines.
+/// Returns the offsets at which the paragraphs of a plain text begin: the lines after blank lines.
 fn paragraph_starts(text: &str) -> Vec<usize> {
     let mut starts = Vec::new();
     let (mut offset, mut after_blank) = (0, true);

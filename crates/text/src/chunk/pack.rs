@@ -1,4 +1,4 @@
-//! Packs units into chunks: as many as fit, never across the beginning of a section.
+//! Packs units into chunks: as many as fit, but never across the start of a section.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::outline::Outline;
 use super::token_map::TokenMap;
 use super::unit::{Grain, Unit};
 
-/// Packs the units of one document.
+/// Packer for the units of one document.
 pub(super) struct Packer<'a> {
     pub(super) text: &'a str,
     pub(super) tokens: &'a TokenMap,
@@ -16,21 +16,21 @@ pub(super) struct Packer<'a> {
     pub(super) max_tokens: usize,
 }
 
-/// Units in the order of the text, and which of them make a chunk together.
+/// Units in text order, and the ranges of them that form a chunk together.
 #[derive(Default)]
 struct Groups {
     units: Vec<Unit>,
     closed: Vec<Range<usize>>,
-    /// First unit of the open group.
+    /// Index of the first unit of the open group.
     open: usize,
-    /// First closed group of the section that is open.
+    /// Index of the first closed group of the open section.
     section: usize,
     /// Whether the open group holds a unit that is not a heading.
     has_body: bool,
 }
 
 impl Packer<'_> {
-    /// The spans of the chunks. `units` partition the text, and so do the spans.
+    /// Returns the spans of the chunks. `units` partition the text, and so do the spans.
     pub(super) fn pack(&self, mut units: Vec<Unit>) -> Vec<Span> {
         let mut groups = Groups::default();
         units.reverse();
@@ -73,8 +73,9 @@ impl Packer<'_> {
         groups.section = groups.closed.len();
     }
 
-    /// Moves the border between the last two groups towards their middle, so that no crumb is
-    /// left at the end of a section: between sentences, or coarser where the units are.
+    /// Moves the border between the last two groups towards their middle, so that a section does
+    /// not end with a tiny chunk. The border lies between sentences, or between the units where
+    /// these are already finer.
     fn balance(&self, groups: &mut Groups, start: usize, last: Range<usize>) {
         let tail: Vec<Unit> = groups.units[start..last.end]
             .iter()

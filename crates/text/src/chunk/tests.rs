@@ -1,4 +1,4 @@
-//! Laws that hold for every text and tokenizer, and where sections are cut.
+//! Invariants that hold for every text and tokenizer, and examples of where sections are cut.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::*;
 
 type Tokenizer = fn(&str) -> Vec<Span>;
 
-/// A token is a run without white space.
+/// Returns a token for each run without white space.
 fn by_word(text: &str) -> Vec<Span> {
     text.split_whitespace()
         .map(|word| {
@@ -21,13 +21,13 @@ fn by_word(text: &str) -> Vec<Span> {
         .collect()
 }
 
-/// A token is a byte, white space included, so that tokens cut characters.
+/// Returns a token for each byte, including white space, so that tokens split characters.
 fn by_byte(text: &str) -> Vec<Span> {
     (0..text.len()).map(|at| Span::new(at, at + 1)).collect()
 }
 
-/// Short words are a token a character and long ones a single unknown token, so that cutting a
-/// word multiplies its tokens.
+/// Returns a token for each character of a short word and a single, unknown token for a long word,
+/// so that cutting a word multiplies its tokens.
 fn by_character_of_short_words(text: &str) -> Vec<Span> {
     by_word(text)
         .into_iter()
@@ -44,7 +44,7 @@ fn by_character_of_short_words(text: &str) -> Vec<Span> {
         .collect()
 }
 
-/// The more text comes at once, the more tokens a word has, so that parts never add up.
+/// Returns more tokens per word the longer the text is, so that the counts of parts never add up.
 fn by_word_and_length(text: &str) -> Vec<Span> {
     let repeats = 1 + text.len() / 60;
     by_word(text).into_iter().flat_map(|word| vec![word; repeats]).collect()
@@ -243,7 +243,7 @@ fn a_header_gives_way_to_the_passage() {
     }
 }
 
-/// Texts whose shape has tripped chunkers: each is one megabyte.
+/// Returns texts of about one megabyte each, of shapes that break naive chunkers.
 fn hostile_texts() -> Vec<(&'static str, String)> {
     let fill = |unit: &str| unit.repeat((1 << 20) / unit.len());
     vec![

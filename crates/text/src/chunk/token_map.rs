@@ -1,16 +1,17 @@
-//! Where tokens begin, so that the tokens of any range are counted without the tokenizer.
+//! Token positions of a text, which count the tokens of any range without running the tokenizer
+//! again.
 
 use clew_core::Span;
 
-/// Most bytes given to the tokenizer at once: it bounds what a tokenizer whose cost grows faster
-/// than its input can cost.
+/// Maximum number of bytes passed to the tokenizer at once. Bounds the cost of a tokenizer whose
+/// cost grows faster than its input.
 const MAX_LUMP_BYTES: usize = 8 << 10;
-/// A token longer than this stands for text the tokenizer gave up on, such as a word of thousands
-/// of letters that becomes one unknown token. It is counted in parts of this size, so that a chunk
-/// of few tokens cannot be megabytes long.
+/// Maximum length, in bytes, of a token that is counted as one. A longer token stands for text that
+/// the tokenizer gave up on, such as a word of thousands of letters that becomes one unknown token.
+/// It is counted in parts of this size, so that a chunk of few tokens cannot be megabytes long.
 const MAX_TOKEN_BYTES: usize = 64;
 
-/// The first byte of every token of a text, ascending.
+/// The offset of the first byte of every token of a text, ascending.
 pub(super) struct TokenMap {
     starts: Vec<usize>,
 }
@@ -35,14 +36,15 @@ impl TokenMap {
         Self { starts }
     }
 
-    /// Tokens that begin in `span`.
+    /// Counts the tokens that begin in `span`.
     pub(super) fn count(&self, span: Span) -> usize {
         let before = |offset| self.starts.partition_point(|&start| start < offset);
         before(span.end) - before(span.start)
     }
 }
 
-/// Where the tokens of an opaque token's parts begin; each part counts for one at least.
+/// Returns the token starts of an opaque token, tokenised in parts. Each part counts as at least
+/// one token.
 fn parts<'a>(
     opaque: &'a str,
     token_spans: &'a dyn Fn(&str) -> Vec<Span>,
@@ -59,8 +61,8 @@ fn parts<'a>(
     })
 }
 
-/// Cuts `text` into lumps of at most `max_bytes` (4 at least), after a line if there is one, else
-/// after white space, else anywhere between characters.
+/// Cuts `text` into lumps of at most `max_bytes`, which must be at least 4: after a line break if
+/// possible, otherwise after a space, otherwise between any two characters.
 fn lumps(text: &str, max_bytes: usize) -> impl Iterator<Item = Span> + '_ {
     let mut start = 0;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! What chunks are packed from: blocks, sentences, words, each cut finer only where it must be.
+//! Units that chunks are packed from: blocks, sentences and words, cut finer only where necessary.
 
 use clew_core::Span;
 
@@ -6,7 +6,7 @@ use super::outline::Outline;
 use super::token_map::TokenMap;
 use crate::{cut, sentence::sentences};
 
-/// How fine a unit is already.
+/// Granularity of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grain {
     /// A paragraph, a list, a table, a code block.
@@ -21,19 +21,19 @@ pub(super) enum Grain {
     Graphemes,
 }
 
-/// A part of a document that goes into one chunk if it can.
+/// A part of a document that goes into one chunk if it fits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit {
     pub(super) span: Span,
     pub(super) grain: Grain,
-    /// Whether no chunk may reach across its beginning.
+    /// Whether a new section begins here, so that no chunk may extend across its start.
     pub(super) begins_section: bool,
-    /// Whether it is of no use without what follows.
+    /// Whether it is a heading, which is of no use without the text that follows.
     pub(super) is_heading: bool,
 }
 
-/// The blocks of a text as units that partition it. A heading begins a section, unless nothing but headings stands
-/// between it and the one before.
+/// Returns the blocks of a text as units that partition it. A heading begins a section unless it
+/// directly follows another heading.
 pub(super) fn units(text: &str, outline: &Outline) -> Vec<Unit> {
     let spans = cut::at(text, Span::new(0, text.len()), outline.blocks().iter().copied());
     let mut headings = outline.headings().peekable();
@@ -60,7 +60,7 @@ impl Unit {
         Self { span, grain, begins_section: false, is_heading: false }
     }
 
-    /// This unit in pieces of the next finer grain, or `None` if there is none.
+    /// Splits this unit into units of the next finer grain. Returns `None` for the finest grain.
     pub(super) fn finer(
         &self,
         text: &str,

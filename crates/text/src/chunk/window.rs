@@ -1,13 +1,13 @@
-//! Windows of a number of tokens that overlap.
+//! Overlapping windows of a fixed number of tokens.
 
 use clew_core::Span;
 
 use super::token_map::TokenMap;
 use crate::cut;
 
-/// Windows of up to `max_tokens`; each begins up to `overlap_tokens` (half of `max_tokens` at most)
-/// before the end of the last. They begin and end between words, or between tokens within words
-/// that take more than a quarter of a window.
+/// Cuts `text` into windows of up to `max_tokens` tokens. Each begins up to `overlap_tokens` (at
+/// most half of `max_tokens`) before the end of the previous one. Windows begin and end between
+/// words, or between tokens within words that take more than a quarter of a window.
 pub(super) fn windows(
     text: &str,
     tokens: &TokenMap,
@@ -29,7 +29,8 @@ pub(super) fn windows(
         if next == words.len() {
             break;
         }
-        // Reach back, but leave room for one new word, so that every window goes on.
+        // Step back for the overlap, but leave room for one new word, so that every window
+        // advances.
         let mut begin = next;
         while overlap_tokens > 0
             && begin > first + 1

@@ -1,17 +1,17 @@
-//! What is known of words that end in a full stop without ending a sentence.
+//! Abbreviations: words that end in a full stop without always ending a sentence.
 
-/// What the full stop after a word tells.
+/// Meaning of the full stop after an abbreviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Abbreviation {
-    /// Something always follows: `Mr.`, `e.g.`, `Fig.`.
+    /// Never ends a sentence: `Mr.`, `e.g.`, `Fig.`.
     Open,
-    /// A number follows, or it was a word: `no. 5`, `May 5`.
+    /// An abbreviation only if a number follows: `no. 5`, `Jan. 5`. Otherwise it ends a sentence.
     BeforeNumber,
-    /// May end a sentence: `Inc.`, `U.S.`, an initial.
+    /// Ends a sentence if the next word often begins one: `Inc.`, `U.S.`, an initial.
     MayClose,
 }
 
-/// What `word`, given without its last full stop, is short for; `None` for an ordinary word.
+/// Classifies `word`, given without its last full stop. Returns `None` for an ordinary word.
 pub(super) fn of(word: &str) -> Option<Abbreviation> {
     if is_dotted_letters(word) {
         let is_open = ["e.g", "i.e"].iter().any(|known| word.eq_ignore_ascii_case(known));
@@ -29,12 +29,13 @@ pub(super) fn of(word: &str) -> Option<Abbreviation> {
     }
 }
 
-/// Whether a sentence often begins with `word`, so that the full stop before it closed one.
+/// Returns whether `word` often begins a sentence, so that the full stop before it ended one.
 pub(super) fn often_begins_sentence(word: &str) -> bool {
     STARTERS.contains(&word)
 }
 
-/// `J`, `U.S`, `p.m`: single letters with full stops between them.
+/// Returns whether `word` is single letters joined by full stops, such as `U.S` or `p.m`, or a
+/// capital initial such as `J`.
 fn is_dotted_letters(word: &str) -> bool {
     let is_letter = |part: &str| {
         let mut chars = part.chars();

@@ -1,16 +1,18 @@
-//! Lines and the paragraphs they make: which line breaks end a sentence whatever stands there.
+//! Lines, and the paragraphs they form: decides which line breaks end a sentence regardless of
+//! punctuation.
 
 use clew_core::Span;
 
-/// Lines looked at together when the width of a wrapped paragraph is estimated; longer paragraphs
-/// are taken in parts of this many lines.
+/// Maximum number of lines over which the width of a wrapped paragraph is estimated. Longer
+/// paragraphs are processed in blocks of this many lines.
 const MAX_BLOCK_LINES: usize = 1024;
 /// Widths, in characters, at which text is commonly wrapped.
 const WRAP_WIDTHS: std::ops::RangeInclusive<usize> = 50..=120;
-/// A line at least this wide, in characters, that a lower-case word follows is wrapped.
+/// Minimum width, in characters, of a line that counts as wrapped because a lower-case word follows
+/// it.
 const MIN_WRAPPED_WIDTH: usize = 20;
 
-/// The stretches of `text` that no sentence reaches beyond, in order; they partition it.
+/// Splits `text` into stretches that no sentence crosses, in order; they partition `text`.
 pub(super) fn paragraphs(text: &str) -> Vec<Span> {
     let mut paragraphs: Vec<Span> = Vec::new();
     let mut block: Vec<Line<'_>> = Vec::new();
@@ -52,7 +54,7 @@ struct Line<'a> {
     end: usize,
     text: &'a str,
     kind: Kind,
-    /// In characters, without the white space at its end.
+    /// Width in characters, without trailing white space.
     width: usize,
 }
 
@@ -63,7 +65,8 @@ impl<'a> Line<'a> {
         Self { start, end: start + content.len(), text, kind: kind_of(text), width }
     }
 
-    /// Whether the break after this line is there only because `width` was reached.
+    /// Returns whether the break after this line only wraps text at `width` and does not end a
+    /// sentence.
     fn wraps_into(&self, next: &Self, width: usize) -> bool {
         if self.kind == Kind::Alone
             || next.kind != Kind::Prose
@@ -108,13 +111,13 @@ fn kind_of(text: &str) -> Kind {
     }
 }
 
-/// `1.` or `12)`.
+/// Returns whether `marker` numbers a list item, such as `1.` or `12)`.
 fn is_enumerator(marker: &str) -> bool {
     let number = marker.strip_suffix(['.', ')']).unwrap_or("");
     (1..=4).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether a line begins as `Name: ` does, with a name of up to four words.
+/// Returns whether a line begins with `Name: `, where the name has up to four words.
 fn names_speaker(text: &str) -> bool {
     const MAX_NAME_BYTES: usize = 40;
     let Some(colon) = text.bytes().take(MAX_NAME_BYTES).position(|b| b == b':') else {

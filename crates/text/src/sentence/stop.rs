@@ -1,8 +1,8 @@
-//! Sentence ends within a paragraph.
+//! Detection of sentence ends within a paragraph.
 
 use super::abbreviation::{self, Abbreviation};
 
-/// Where the second and later sentences of `paragraph` begin, ascending.
+/// Returns the offsets at which the second and later sentences of `paragraph` begin, ascending.
 pub(super) fn sentence_starts(paragraph: &str) -> impl Iterator<Item = usize> + '_ {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -22,13 +22,13 @@ pub(super) fn sentence_starts(paragraph: &str) -> impl Iterator<Item = usize> + 
     })
 }
 
-/// A run of terminators with the quotes and brackets that close after it.
+/// A run of terminators, with the closing quotes and brackets after it.
 struct Stop {
-    /// Where the first terminator stands.
+    /// Offset of the first terminator.
     start: usize,
-    /// One past the last terminator.
+    /// Offset after the last terminator.
     end: usize,
-    /// One past the last closing quote or bracket.
+    /// Offset after the last closing quote or bracket.
     closed: usize,
 }
 
@@ -50,7 +50,7 @@ impl Stop {
         }
         let next_is_lower = begins_lower(next);
         if marks.contains(['!', '?']) {
-            // `"Why?" she asked` goes on; `what? no way` does not.
+            // `"Why?" she asked` is one sentence; `What? no way` is two.
             return !(next_is_lower && self.closed > self.end);
         }
         if next_is_lower {
@@ -79,8 +79,8 @@ impl Stop {
     }
 }
 
-/// The last word of `text`, without opening quotes; words of over 24 characters come shortened,
-/// which no abbreviation is.
+/// Returns the last word of `text` without opening quotes. A word of more than 24 characters is cut
+/// to its last 24, since no abbreviation is that long.
 fn last_word(text: &str) -> &str {
     let start = text
         .char_indices()
@@ -92,8 +92,8 @@ fn last_word(text: &str) -> &str {
     text[start..].trim_start_matches(|c: char| !c.is_alphanumeric())
 }
 
-/// Whether the next word, behind opening quotes, begins with a lower-case letter. What follows a
-/// bracket or a code mark tells nothing.
+/// Returns whether the next word, after opening quotes and emphasis marks, begins with a lower-case
+/// letter. A word after a bracket or a code mark gives no evidence and counts as not lower-case.
 fn begins_lower(next: &str) -> bool {
     next.trim_start_matches(['"', '\'', '“', '‘', '*', '_']).starts_with(char::is_lowercase)
 }
