@@ -1,4 +1,4 @@
-//! Connections of clients, who know a server by its host.
+//! Connections of clients, which identify a server by its host name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,9 +16,10 @@ use crate::stream::Stream;
 /// PEM files of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientTls {
-    /// Certificate of the authority that certifies the server; without it those that this system trusts.
+    /// Certificate of the authority that certifies the server. Without it, the client trusts the
+    /// authorities that this system trusts.
     pub ca: Option<PathBuf>,
-    /// The client's own certificate and its private key, where the server asks for one.
+    /// Certificate and private key of the client, for servers that ask for a client certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -41,7 +42,7 @@ impl ClientTls {
     }
 }
 
-/// The authorities that this system trusts; what of them cannot be used is passed over.
+/// Returns the authorities that this system trusts. Certificates that cannot be used are skipped.
 pub(crate) fn of_this_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
@@ -52,13 +53,13 @@ pub(crate) fn of_this_system() -> RootCertStore {
     roots
 }
 
-/// Connects to `host:port`, encrypted if `tls` says how.
+/// Connects to `host:port`; the connection is encrypted if `tls` is given.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] for files that cannot be used or a host that is no name;
-/// [`clew_core::ErrorKind::Unavailable`] if nobody answers there, or no handshake is agreed on.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if a file cannot be used or `host` is not a valid
+/// name, and [`clew_core::ErrorKind::Unavailable`] if no server answers or the handshake fails.
 pub async fn connect(host: &str, port: u16, tls: Option<&ClientTls>) -> Result<Stream, Error> {
-    // IPv6 addresses stand in brackets in an address, and without them here.
+    // An IPv6 address has brackets in an endpoint, and none here.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let config = match tls.cloned() {
         None => None,

@@ -9,29 +9,32 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsConfig {
-    /// The node's certificate, followed by those between it and the authority. Among its names are the host that
-    /// clients connect to and, for a node of a cluster, `node.clew.internal` and `ROLE.node.clew.internal` for each of
-    /// its roles (`gateway`, `retriever`, `encoder`, `graph-builder`, `generator`).
+    /// The node's certificate, followed by the intermediate certificates up to the authority. Its
+    /// names include the host that clients connect to and, for a node of a cluster,
+    /// `node.clew.internal` and `ROLE.node.clew.internal` for each of its roles (`gateway`,
+    /// `retriever`, `encoder`, `graph-builder`, `generator`).
     pub certificate: Option<PathBuf>,
-    /// The private key of the certificate.
+    /// Private key of the certificate.
     pub key: Option<PathBuf>,
-    /// Certificate of the authority that certifies the cluster's nodes, and nobody else for `node.clew.internal`.
+    /// Certificate of the authority that certifies the cluster's nodes. It must not certify anybody
+    /// else for `node.clew.internal`.
     pub ca: Option<PathBuf>,
-    /// Certificate of the authority that certifies clients. With it every client must present a certificate of
-    /// it; an API key, it needs all the same.
+    /// Certificate of the authority that certifies clients. If it is set, every client must present
+    /// a certificate, in addition to an API key.
     pub client_ca: Option<PathBuf>,
 }
 
 impl TlsConfig {
-    /// Whether connections are encrypted.
+    /// Returns whether connections are encrypted.
     pub fn is_on(&self) -> bool {
         self.certificate.is_some()
     }
 
-    /// Refuses a section of which a part is missing.
+    /// Refuses a section that is incomplete.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming every missing key, if only some keys
+    /// are set.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         let parts = [("certificate", &self.certificate), ("key", &self.key), ("ca", &self.ca)];

@@ -1,4 +1,4 @@
-//! What is made of files, and made anew when they change.
+//! Values that are built from files and rebuilt when the files change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use clew_core::Error;
 
-/// How often the files are read.
+/// Interval at which the files are read.
 const EVERY: Duration = Duration::from_secs(5);
-/// Largest file that is read.
+/// Maximum size, in bytes, of a file that is read.
 const FILE_BYTES: u64 = 16 << 20;
 
-/// A value that is made of files. They are read again every few seconds for as long as the value is there, and
-/// if they changed, it is made anew. Files that cannot be used later on are logged, and the value stays.
+/// A value that is built from files. A task reads the files every few seconds for as long as the
+/// value is in use, and rebuilds it if they changed. If they cannot be used, the task logs that and
+/// keeps the previous value.
 #[derive(Debug)]
 pub struct Followed<T>(Arc<RwLock<Arc<T>>>);
 
@@ -26,10 +27,12 @@ impl<T> Clone for Followed<T> {
 pub type NamedFile = (&'static str, PathBuf);
 
 impl<T: Send + Sync + 'static> Followed<T> {
-    /// Reads the files and has `make` make a value of their contents, in order. `what` it is, is for the log.
+    /// Reads the files and builds a value from their contents, in order, with `make`. `what` names
+    /// the value in the log.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key whose file cannot be read; those of `make`.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the configuration key, if a file
+    /// cannot be read, and the errors of `make`.
     pub async fn start(
         what: &'static str,
         files: Vec<NamedFile>,
@@ -45,9 +48,9 @@ impl<T: Send + Sync + 'static> Followed<T> {
         Ok(Self(current))
     }
 
-    /// The value as of now.
+    /// Returns the current value.
     pub fn current(&self) -> Arc<T> {
-        // It is put there whole.
+        // A poisoned lock is harmless: the value is replaced as a whole.
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -65,7 +68,7 @@ impl<T: Send + 'static, F> Source<F>
 where
     F: Fn(&[Vec<u8>]) -> Result<T, Error> + Send + Sync + 'static,
 {
-    /// The files and what they make, if they are others than those known.
+    /// Reads the files and builds the value from them. Returns `None` if the files equal `known`.
     async fn look(
         self: Arc<Self>,
         known: Option<Arc<Contents>>,
@@ -105,7 +108,7 @@ async fn follow<T, F>(
                 *target.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
                 tracing::info!(what, "files were read anew");
             }
-            // Several files are renewed one after the other, and fit together only after the last.
+            // Files are renewed one after the other, so they may fit together only after the last.
             Err(error) => {
                 if !complained {
                     let error = error.chain();
@@ -117,7 +120,7 @@ async fn follow<T, F>(
     }
 }
 
-/// The bytes of the file that the configuration key names.
+/// Reads the file that the configuration key `key` names.
 pub(crate) fn read(key: &str, file: &Path) -> Result<Vec<u8>, Error> {
     let unreadable = |problem: String| {
         let problem = format!("expected a readable file, got `{}`: {problem}", file.display());

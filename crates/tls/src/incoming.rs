@@ -1,4 +1,4 @@
-//! The connections that come in, each with its handshake done.
+//! Incoming connections, returned after their handshake.
 
 use std::io;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::Tls;
 use crate::stream::{ConnectInfo, Connection, Proof, Stream};
 
-/// Bounds of what comes in before anybody is known.
+/// Limits on incoming connections whose peer is not yet known.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at the same time; more are closed at once.
+    /// Maximum number of concurrent connections. More are closed at once.
     pub connections: usize,
-    /// How long a handshake may take, and after it the first words.
+    /// Maximum duration of the handshake, and of the wait for the client's first bytes after it.
     pub patience: Duration,
 }
 
@@ -26,16 +26,16 @@ impl Default for Limits {
     }
 }
 
-/// Connections with their handshake done that wait to be served.
+/// Number of connections that may wait to be served after their handshake.
 const READY: usize = 64;
-/// How long a system that can open no more files is left alone.
+/// Pause after an error of `accept`, for example while the process has too many files open.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The connections that come in at `listener`, encrypted if there is a certificate. A handshake holds up
-/// nobody but its own connection. The listener is closed when the stream is dropped.
+/// Returns the connections that arrive at `listener`, encrypted if `tls` is given. A slow handshake
+/// delays only its own connection. The listener is closed when the stream is dropped.
 ///
-/// A response is several small frames. They are sent at once: a system that collects them waits for an
-/// acknowledgement which the other side holds back for 40 ms.
+/// Sets `TCP_NODELAY`: a response consists of several small frames, and Nagle's algorithm would
+/// hold them back until an acknowledgement, which the other side delays by 40 ms.
 pub fn incoming(
     listener: TcpListener,
     tls: Option<Tls>,
@@ -68,7 +68,7 @@ pub fn incoming(
             tokio::spawn(async move {
                 let opened = open(socket, tls, limits.patience, place);
                 match tokio::time::timeout(limits.patience, opened).await {
-                    // Nobody serves any more.
+                    // Sending fails only if the server has stopped.
                     Ok(Ok(connection)) => drop(ready.send(Ok(connection)).await),
                     Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
                     Err(_elapsed) => tracing::debug!("a handshake took too long"),

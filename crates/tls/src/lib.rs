@@ -1,12 +1,13 @@
-//! Encrypted connections between nodes and with clients, and the bounds of those that come in.
+//! Encrypted connections between nodes and with clients, and limits on incoming connections.
 //!
-//! A node has one certificate, which it shows whoever connects to it and whoever it connects to. It is a node
-//! to others by being certified by the cluster's own authority for the name [`NODE_NAME`]: nodes come and go at
-//! addresses that no certificate can name. Further names of the kind `ROLE.node.clew.internal` say which roles it has:
-//! others call it as nothing else, and let it call nothing else than what these need. Clients check the host that they
-//! connect to, as browsers do.
+//! A node has one certificate, which it presents as a server and as a client. The cluster's own
+//! authority certifies it for the name [`NODE_NAME`], which proves to others that it is a node;
+//! host names could not, since nodes come and go at addresses that no certificate can name. Further
+//! names of the form `ROLE.node.clew.internal` state its roles. Other nodes use it in these roles
+//! only, and let it call only the methods that these roles need. Clients check the host name that
+//! they connect to, as browsers do.
 //!
-//! The files are read again while the process runs, so that certificates are renewed without a restart.
+//! The files are read again while the process runs, so certificates are renewed without a restart.
 
 mod client;
 mod config;

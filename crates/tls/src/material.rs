@@ -1,4 +1,4 @@
-//! Certificates and keys as they are in their files now.
+//! Certificates and keys, as the files currently contain them.
 
 use std::sync::{Arc, Once};
 
@@ -22,14 +22,15 @@ use crate::followed::Followed;
 use crate::roles::{NODE_NAME, NodeRoles};
 use crate::stream::{Proof, Stream};
 
-/// What HTTP/2 is called in a handshake.
+/// ALPN identifier of HTTP/2.
 const PROTOCOL: &[u8] = b"h2";
 
-/// A node's certificate and whom it trusts, as the files say now. Cheap to clone.
+/// A node's certificate and the authorities it trusts, kept up to date with the files. Cheap to
+/// clone.
 #[derive(Clone, Debug)]
 pub struct Tls(Followed<Material>);
 
-/// What the files make.
+/// TLS configurations built from the files.
 struct Material {
     server: Arc<ServerConfig>,
     node: Arc<ClientConfig>,
@@ -37,18 +38,19 @@ struct Material {
 }
 
 impl std::fmt::Debug for Material {
-    /// Without the keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Material").finish_non_exhaustive()
     }
 }
 
 impl Tls {
-    /// Reads the files, and again whenever they change: what was renewed holds for connections that are made
-    /// from then on. `None` if the section is empty. `roles` are those of this node, which its certificate has to name.
+    /// Reads the files, and again whenever they change. Renewed files apply to connections made
+    /// from then on. Returns `None` if the section is empty. `roles` are those of this node, which
+    /// its certificate must name.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] naming the key whose file cannot be used.
+    /// Returns [`ErrorKind::InvalidInput`], naming the configuration key, if a file cannot be used.
     pub async fn load(
         config: &TlsConfig,
         roles: impl IntoIterator<Item = &'static str>,
@@ -76,10 +78,11 @@ impl Tls {
         Ok(Some(Self(followed.await?)))
     }
 
-    /// Shakes hands with whoever connected, and says who that is.
+    /// Performs the handshake with a peer that connected. Returns the stream and what it proves.
     ///
     /// # Errors
-    /// Those of the connection, and of a certificate that is missing, foreign, not yet or no longer valid.
+    /// Returns an error if the connection fails, or if the peer's certificate is missing, from
+    /// another authority, expired or not yet valid.
     pub(crate) async fn accept(&self, socket: TcpStream) -> io::Result<(Stream, Proof)> {
         let material = self.0.current();
         let stream = TlsAcceptor::from(Arc::clone(&material.server)).accept(socket).await?;
@@ -93,10 +96,12 @@ impl Tls {
         Ok((Stream::Accepted(Box::new(stream)), proof))
     }
 
-    /// Shakes hands with a node of the cluster that has `role`; `None`: whichever.
+    /// Performs the handshake with a node of the cluster that has `role`, or any role if it is
+    /// `None`.
     ///
     /// # Errors
-    /// Those of the connection, and of a certificate that is not such a node's.
+    /// Returns an error if the connection fails or the peer's certificate is not that of such a
+    /// node.
     pub async fn connect_to_node(
         &self,
         socket: TcpStream,
@@ -116,10 +121,10 @@ impl Tls {
 }
 
 impl Material {
-    /// The roles of the node whose chain was presented; `None` if it is no node's: whoever the clients' authority
-    /// certifies is none, whatever name he has.
+    /// Returns the roles of the node that presented `chain`. Returns `None` if it is not a node's:
+    /// a certificate of the clients' authority is never one, whatever name it has.
     fn node(&self, chain: &[CertificateDer<'_>]) -> Option<NodeRoles> {
-        /// Of the many connections of a cluster, one tells enough.
+        /// Limits the warning to one per process: every connection would repeat it.
         static TOLD: Once = Once::new();
         let (end, between) = chain.split_first()?;
         let certified = self.nodes.verify_client_cert(end, between, UnixTime::now()).is_ok();
@@ -133,11 +138,11 @@ impl Material {
     }
 }
 
-/// What is to be done about a certificate of before roles were named.
+/// Advice for certificates that were issued before roles were named.
 const NAMES_NO_ROLE: &str = "names no roles, so that its node may call whatever a node may; have certificates issued for \
      `ROLE.node.clew.internal` as well: the next release refuses those without";
 
-/// Refuses a certificate that does not name all `roles` of its node.
+/// Returns an error if a certificate does not name all `roles` of this node.
 fn check_roles(roles: &[&str], certificate: &CertificateDer<'_>) -> Result<(), Error> {
     let named = NodeRoles::of(certificate);
     if named.are_unnamed() && !roles.is_empty() {
@@ -197,14 +202,14 @@ fn material(
         .with_single_cert(chain.clone(), key.clone_key())
         .map_err(mismatch)?;
     server.alpn_protocols = vec![PROTOCOL.to_vec()];
-    // A session that is taken up again would be one whose certificate nobody looks at any more.
+    // A resumed session would skip the check of the client's certificate.
     server.session_storage = Arc::new(NoServerSessionStorage {});
     server.send_tls13_tickets = 0;
     let node = client_config(nodes, Some((chain, key)))?;
     Ok(Material { server: Arc::new(server), node: Arc::new(node), nodes: of_nodes })
 }
 
-/// How connections are made by whoever trusts `roots` and is who `identity` says.
+/// Returns the configuration of a client that trusts `roots` and presents `identity`.
 pub(crate) fn client_config(
     roots: RootCertStore,
     identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
@@ -224,7 +229,8 @@ pub(crate) fn client_config(
     Ok(config)
 }
 
-/// As [`client_config`], for servers that may speak TLS 1.2 at most, and no HTTP. `key` names the private key.
+/// Returns a configuration like [`client_config`] for servers that may support only TLS 1.2 and do
+/// not speak HTTP/2. `key` is the configuration key of the private key.
 pub(crate) fn versatile_client_config(
     roots: RootCertStore,
     identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
@@ -267,7 +273,7 @@ pub(crate) fn certificates(key: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'
     }
 }
 
-/// Never tells what is in the file.
+/// Parses a private key. The error never quotes the file.
 pub(crate) fn private_key(key: &str, pem: &[u8]) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(pem)
         .map_err(|_| Error::invalid(key, "expected a private key in PEM form"))
@@ -283,7 +289,7 @@ pub(crate) fn roots(key: &str, pem: &[u8]) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// The error of whoever cannot be reached the way he should be.
+/// Returns the error for a server with which no encrypted connection is possible.
 pub(crate) fn no_handshake(error: io::Error) -> Error {
     let problem = "no encrypted connection could be agreed on; is the certificate valid, and of a known authority?";
     Error::new(ErrorKind::Unavailable, "TLS_REFUSED", problem).with_source(error)

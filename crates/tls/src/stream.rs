@@ -15,16 +15,16 @@ use tonic::transport::server::Connected;
 
 use crate::roles::NodeRoles;
 
-/// What a connection proves about who is at its other end.
+/// Identity that a connection proves for its other side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Nothing: it is in plain text.
+    /// Nothing: the connection is in plain text.
     Plain,
-    /// Nothing, but nobody on the way reads along.
+    /// Nothing, but the connection is encrypted.
     Encrypted,
-    /// He has a certificate of the clients' authority.
+    /// The peer has a valid certificate that is not a node's.
     Client,
-    /// He is a node of the cluster, of these roles.
+    /// The peer is a node of the cluster with these roles.
     Node(NodeRoles),
 }
 
@@ -33,9 +33,9 @@ pub enum Proof {
 pub enum Stream {
     /// In plain text.
     Plain(TcpStream),
-    /// Encrypted, made by the other side.
+    /// Encrypted, opened by the other side.
     Accepted(Box<server::TlsStream<TcpStream>>),
-    /// Encrypted, made by this side.
+    /// Encrypted, opened by this side.
     Made(Box<client::TlsStream<TcpStream>>),
 }
 
@@ -93,46 +93,47 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// Bytes with which every HTTP/2 client begins.
+/// Length, in bytes, of the preface that every HTTP/2 client sends first.
 const PREFACE_BYTES: usize = 24;
 
-/// A connection that keeps something for as long as it lives.
+/// A connection that owns a value for as long as it lives.
 #[derive(Debug)]
 pub struct Keeping<T> {
     pub(crate) stream: Stream,
-    /// Until the other side has said as much as every client says at once.
+    /// Timer, and number of bytes of the preface still to come. `None` once the preface has
+    /// arrived, or if none is expected.
     begins: Option<(Pin<Box<Sleep>>, usize)>,
     kept: T,
 }
 
 impl<T> Keeping<T> {
-    /// `kept` is dropped with the connection.
+    /// Creates a connection that owns `kept` and drops it when the connection is dropped.
     pub fn new(stream: Stream, kept: T) -> Self {
         Self { stream, begins: None, kept }
     }
 
-    /// One that ends unless the other side begins to speak within `patience`.
+    /// Makes reading fail unless the preface arrives within `patience`.
     pub(crate) fn beginning_within(self, patience: Duration) -> Self {
         let begins = Some((Box::pin(tokio::time::sleep(patience)), PREFACE_BYTES));
         Self { begins, ..self }
     }
 }
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectInfo {
-    /// Where.
+    /// Address of the peer.
     pub address: Option<SocketAddr>,
-    /// What is proved of him.
+    /// Identity that the connection proves for the peer.
     pub proof: Proof,
 }
 
-/// A connection that came in, with its place among those that may be open. One that does not begin to speak in
-/// time ends.
+/// An incoming connection, which occupies one of the limited places for open connections. It ends
+/// unless the peer sends its preface in time.
 pub type Connection = Keeping<(ConnectInfo, OwnedSemaphorePermit)>;
 
 impl Connection {
-    /// Who is at the other end.
+    /// Returns the other end of the connection.
     pub fn info(&self) -> ConnectInfo {
         self.kept.0.clone()
     }

@@ -1,4 +1,4 @@
-//! Connections to servers of other kinds, which are known by their host or a name of their own.
+//! Connections to servers other than Clew's, identified by their host or another certified name.
 
 use std::io;
 
@@ -16,31 +16,33 @@ use crate::stream::Stream;
 /// Configuration keys that name the files of a [`Trust`].
 #[derive(Clone, Copy, Debug)]
 pub struct TrustKeys {
-    /// Of the authority's certificate.
+    /// Configuration key of the authority's certificate.
     pub ca: &'static str,
-    /// Of the own certificate.
+    /// Configuration key of this client's certificate.
     pub certificate: &'static str,
-    /// Of its private key.
+    /// Configuration key of its private key.
     pub key: &'static str,
 }
 
-/// Whom a client of such servers trusts and who it is, as the files say now. Cheap to clone.
+/// Authorities that a client of such servers trusts, and its own certificate, kept up to date with
+/// the files. Cheap to clone.
 #[derive(Clone)]
 pub struct Trust(Followed<ClientConfig>);
 
 impl std::fmt::Debug for Trust {
-    /// Without the keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trust").finish_non_exhaustive()
     }
 }
 
 impl Trust {
-    /// Reads the files, and again whenever they change: what was renewed holds for connections that are made from
-    /// then on.
+    /// Reads the files, and again whenever they change. Renewed files apply to connections made
+    /// from then on. `what` names them in the log.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key whose file cannot be used.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the configuration key, if a file
+    /// cannot be used.
     pub async fn load(
         what: &'static str,
         keys: TrustKeys,
@@ -69,10 +71,12 @@ impl Trust {
         Ok(Self(followed.await?))
     }
 
-    /// Shakes hands with a server that is certified for `name`: a host or an address.
+    /// Performs the handshake with a server that is certified for `name`: a host name or an
+    /// address.
     ///
     /// # Errors
-    /// Those of the connection, and of a certificate that is another's.
+    /// Returns an error if the connection fails, or if the server's certificate is not valid for
+    /// `name`.
     pub async fn connect(&self, socket: TcpStream, name: &str) -> io::Result<Stream> {
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         let connector = TlsConnector::from(self.0.current());

@@ -1,4 +1,5 @@
-//! Real handshakes over loopback: who gets in, who does not, and what holds nobody up.
+//! Real handshakes over loopback: which peers get in, which are refused, and that slow ones do not
+//! delay others.
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
@@ -15,12 +16,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::StreamExt;
 
-/// How long anything may take before a test fails.
+/// Maximum duration of any operation before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long handshakes may take that are never finished.
+/// Handshake limit in tests whose handshakes never finish.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// An authority of nodes with a node, one of clients, and a stranger's.
+/// A folder of certificates, with an authority for nodes, one for clients and an unknown one.
 struct World {
     folder: TempDir,
     nodes: Authority,
@@ -69,7 +70,7 @@ async fn tls(config: &TlsConfig) -> Tls {
     Tls::load(config, []).await.unwrap().unwrap()
 }
 
-/// A server that sends back what it is sent, and tells what each connection proved.
+/// Starts a server that echoes what it receives, and reports the proof of each connection.
 async fn serve(
     tls: Option<Tls>,
     limits: Limits,
@@ -97,7 +98,7 @@ async fn echo(mut connection: Connection) {
     }
 }
 
-/// Whether something that is sent comes back.
+/// Returns whether bytes that are sent come back.
 async fn answers(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin)) -> bool {
     let exchange = async {
         stream.write_all(&[7; 64]).await?;
@@ -141,7 +142,7 @@ async fn a_node_proves_itself_and_a_client_with_a_nodes_name_does_not() {
     assert!(client_gets_in(address, &client).await);
     assert_eq!(proofs.recv().await, Some(Proof::Client));
 
-    // The clients' authority certifies whatever it likes.
+    // The clients' authority may certify any name, but never makes its holder a node.
     let pretender = world.client(&world.clients, NODE_NAME, Validity::Valid);
     assert!(client_gets_in(address, &pretender).await);
     assert_eq!(proofs.recv().await, Some(Proof::Client));
@@ -171,7 +172,7 @@ async fn a_certificate_tells_the_roles_of_its_node_to_both_sides() {
         assert!(refused.contains("encoder.node.clew.internal"), "{refused}");
         assert!(refused.ends_with("retriever"), "{refused}");
     }
-    // A name of the clients' authority gives no role.
+    // A role name certified by the clients' authority gives no role.
     let mut config = world.node("server", Validity::Valid);
     config.client_ca = Some(world.path("clients.ca"));
     let (address, mut proofs) = serve(Some(tls(&config).await), Limits::default()).await;
@@ -179,7 +180,7 @@ async fn a_certificate_tells_the_roles_of_its_node_to_both_sides() {
     assert!(client_gets_in(address, &pretender).await);
     assert_eq!(proofs.recv().await, Some(Proof::Client));
 
-    // A node whose certificate is for another role does not start.
+    // A node whose certificate names another role does not start.
     let refused = Tls::load(&named("other", &["encoder"]), ["encoder", "gateway"]).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.violations()[0].field, "tls.certificate");
@@ -240,7 +241,7 @@ async fn plain_text_to_an_encrypted_port_ends_and_tells_nothing() {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
     let mut said = Vec::new();
-    // An alert of a few bytes, or the end.
+    // The server sends an alert of a few bytes, or closes the connection.
     let read = tokio::time::timeout(PATIENCE, socket.read_to_end(&mut said)).await.unwrap();
     assert!(read.is_err() || said.len() < 16, "{said:?}");
     assert!(proofs.try_recv().is_err());
@@ -259,12 +260,12 @@ async fn silent_and_slow_peers_are_sent_away_and_hold_nobody_up() {
         for _ in 0..30 {
             idle.push(TcpStream::connect(address).await.unwrap());
         }
-        // Beside them others are served.
+        // Other clients are served in the meantime.
         match encrypted {
             true => assert!(client_gets_in(address, &client).await),
             false => assert!(answers(&mut TcpStream::connect(address).await.unwrap()).await),
         }
-        // Byte by byte, slower than patience allows.
+        // Byte by byte, slower than the limit allows.
         let mut slow = TcpStream::connect(address).await.unwrap();
         let trickle = async {
             loop {
@@ -302,7 +303,7 @@ async fn more_connections_than_there_may_be_are_closed_at_once() {
     tokio::time::timeout(PATIENCE, again).await.unwrap();
 }
 
-/// Puts a certificate at the place of another, as a renewal does: one file after the other.
+/// Replaces a certificate and its key as a renewal does: one file after the other.
 fn replace(world: &World, config: &TlsConfig, by: &Authority, stem: &str) {
     let issued =
         by.issue(world.folder.path(), stem, &["localhost", NODE_NAME], Validity::Valid).unwrap();
@@ -322,7 +323,7 @@ async fn certificates_are_renewed_while_connections_go_on() {
     let mut before = connect("localhost", address.port(), Some(&client)).await.unwrap();
     assert!(answers(&mut before).await);
 
-    // A broken file changes nothing.
+    // A broken file changes nothing: the previous certificate stays in use.
     std::fs::write(config.certificate.as_ref().unwrap(), "broken").unwrap();
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert!(client_gets_in(address, &client).await);
