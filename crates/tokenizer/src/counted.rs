@@ -1,26 +1,27 @@
-//! Counting tokens, also where a model's tokenizer is not at hand.
+//! Counts the tokens of texts, with a model's tokenizer or by an estimate without one.
 
 use clew_core::Span;
 
 use crate::{EncoderTokenizer, Error};
 
-/// Bytes of a word's letters that count as one token: four ASCII letters, or two of those that UTF-8 has in two bytes, as
-/// Cyrillic, Greek, Hebrew and Arabic ones and those with accents.
+/// Bytes of letters that an estimated token has at most: four ASCII letters, or two letters of two
+/// bytes each in UTF-8, such as accented, Cyrillic, Greek, Hebrew and Arabic ones.
 const LETTER_BYTES: usize = 4;
 
-/// Tells the tokens of a text: by the model's tokenizer, or by an estimate where nobody has that.
+/// Counter of a text's tokens: the model's tokenizer or, where there is none, an estimate.
 pub enum TokenCounter {
-    /// By the model's tokenizer.
+    /// Counts with the model's tokenizer.
     Exact(Box<EncoderTokenizer>),
-    /// By [`estimated_spans`].
+    /// Counts with [`estimated_spans`].
     Estimate,
 }
 
 impl TokenCounter {
-    /// Reads the content of a `tokenizer.json`, which is called `file` in errors; of an empty one, an estimate.
+    /// Reads the content of a `tokenizer.json`. Without content, the counter estimates. `file`
+    /// names it in errors.
     ///
     /// # Errors
-    /// Those of [`EncoderTokenizer::try_new`].
+    /// Returns the errors of [`EncoderTokenizer::try_new`].
     pub fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
         match bytes {
             [] => Ok(Self::Estimate),
@@ -30,7 +31,8 @@ impl TokenCounter {
         }
     }
 
-    /// The byte range of every token of `text`, special tokens left out, as [`EncoderTokenizer::spans`].
+    /// Returns the byte range of every token of `text` without special tokens, as
+    /// [`EncoderTokenizer::spans`] does.
     pub fn spans(&self, text: &str) -> Vec<Span> {
         match self {
             Self::Exact(tokenizer) => tokenizer.spans(text),
@@ -38,7 +40,7 @@ impl TokenCounter {
         }
     }
 
-    /// How many special tokens are put around a text; two, by estimate.
+    /// Returns the number of special tokens around a text. The estimate is two.
     pub fn special_tokens(&self) -> usize {
         match self {
             Self::Exact(tokenizer) => tokenizer.special_tokens(),
@@ -46,8 +48,9 @@ impl TokenCounter {
         }
     }
 
-    /// How many bytes of `text` decide what a window of `max_tokens` holds of it, special tokens included: the rest may
-    /// be left out, and what is left of a text that is too long still is.
+    /// Returns the length in bytes of the beginning of `text` that is enough to fill a window of
+    /// `max_tokens`, special tokens included. The caller may drop the rest: if `text` is too long
+    /// for the window, so is that beginning.
     pub fn read_bytes(&self, text: &str, max_tokens: usize) -> usize {
         match self {
             Self::Exact(tokenizer) => tokenizer.read_bytes(text, max_tokens),
@@ -56,14 +59,18 @@ impl TokenCounter {
     }
 }
 
-/// The byte range of every token of `text`, about and rather too many than too few: up to four ASCII letters of a word,
-/// two of other alphabets, and every other character by itself but white space. The vocabularies in use have longer tokens
-/// than that of all scripts that they were made for, and shorter ones of others, and of what is no language.
+/// Returns the estimated byte range of every token of `text`.
+///
+/// A token is up to four ASCII letters of a word, up to two letters of other alphabets, or any
+/// other character except white space. The estimate tends to count too many tokens. Vocabularies in
+/// use have longer tokens than this for the scripts they were made for, and shorter ones for other
+/// scripts and for text that is no language.
 pub fn estimated_spans(text: &str) -> Vec<Span> {
     spans(text).collect()
 }
 
-/// The beginning of `text` that has at most so many tokens, by the same estimate.
+/// Returns the beginning of `text` that has at most `tokens` tokens by the estimate of
+/// [`estimated_spans`].
 pub fn estimated_beginning(text: &str, tokens: usize) -> &str {
     spans(text).nth(tokens).map_or(text, |beyond| &text[..beyond.start])
 }
@@ -85,7 +92,7 @@ fn spans(text: &str) -> impl Iterator<Item = Span> {
     })
 }
 
-/// Whether a character is a letter of an alphabet, and not a word or a syllable by itself.
+/// Returns whether a character is a letter of an alphabet, not a word or a syllable by itself.
 fn is_letter(character: char) -> bool {
     character.is_alphabetic() && character.len_utf8() <= 2
 }

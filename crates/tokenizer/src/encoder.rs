@@ -1,4 +1,4 @@
-//! The tokenizer of an encoder, of whichever kind its file is.
+//! The tokenizer of an encoder, whichever kind its file holds.
 
 use clew_core::Span;
 use tokenizers::ModelWrapper;
@@ -6,20 +6,21 @@ use tokenizers::ModelWrapper;
 use crate::framed::{self, EncodedPair, EncodedText, Framed, PairFrame};
 use crate::{Error, TextTokenizer, WordPieceTokenizer};
 
-/// The tokenizer of an encoder: word pieces for a BERT, a unigram model for an XLM-RoBERTa, byte pairs
-/// for an encoder that was a language model.
+/// Tokenizer of an encoder: word pieces for BERT, a unigram model for XLM-RoBERTa, byte pairs for
+/// an encoder that was made from a language model.
 pub enum EncoderTokenizer {
-    /// Of a BERT.
+    /// Word pieces (BERT).
     WordPiece(WordPieceTokenizer),
-    /// Of the others.
+    /// A unigram model or byte pairs.
     Text(TextTokenizer),
 }
 
 impl EncoderTokenizer {
-    /// Reads the content of a `tokenizer.json`, which is called `file` in errors.
+    /// Reads the content of a `tokenizer.json`. `file` names it in errors.
     ///
     /// # Errors
-    /// Those of [`WordPieceTokenizer::try_new`] and [`TextTokenizer::try_new`].
+    /// Returns the errors of [`WordPieceTokenizer::try_new`] and [`TextTokenizer::try_new`], and
+    /// [`Error::Unsupported`] for a model of another kind.
     pub fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
         let tokenizer = framed::read(file, bytes)?;
         match tokenizer.get_model() {
@@ -36,35 +37,38 @@ impl EncoderTokenizer {
         }
     }
 
-    /// The largest id that [`Self::encode`] can produce.
+    /// Returns the largest id that [`Self::encode`] can produce.
     pub fn largest_id(&self) -> u32 {
         self.framed().largest_id()
     }
 
-    /// How many special tokens are put around a text; a BERT and an XLM-RoBERTa always have some.
+    /// Returns the number of special tokens around a text. BERT and XLM-RoBERTa always have some.
     pub fn special_tokens(&self) -> usize {
         self.framed().special_tokens()
     }
 
-    /// How many of them follow the text.
+    /// Returns the number of special tokens after a text.
     pub fn special_tokens_after(&self) -> usize {
         self.framed().frame().1
     }
 
-    /// The first tokens of `text` between special tokens, `max_tokens` in all, or only the special
-    /// tokens where there is room for no more.
+    /// Returns the special tokens and between them the first tokens of `text`, `max_tokens` in all.
+    /// If there is no room for more, returns only the special tokens.
     pub fn encode(&self, text: &str, max_tokens: usize) -> EncodedText {
         self.framed().encode(text, max_tokens)
     }
 
-    /// How many bytes of `text` decide what [`Self::encode`] returns: the rest may be left out, and
-    /// what is left of a text that is too long still is.
+    /// Returns the length in bytes of the beginning of `text` that determines the result of
+    /// [`Self::encode`]. The caller may drop the rest: if `text` is too long for the window, so is
+    /// that beginning.
     pub fn read_bytes(&self, text: &str, max_tokens: usize) -> usize {
         self.framed().read_bytes(text, max_tokens)
     }
 
-    /// The byte range of every token of `text`, special tokens left out. Ranges begin and end between
-    /// characters and do not run backwards; tokens that come from one character share its range.
+    /// Returns the byte range of every token of `text` without special tokens.
+    ///
+    /// Ranges start and end between characters, and their starts do not decrease. Tokens that come
+    /// from one character share its range.
     pub fn spans(&self, text: &str) -> Vec<Span> {
         self.framed().spans(text)
     }
@@ -77,36 +81,36 @@ impl EncoderTokenizer {
     }
 }
 
-/// The tokenizer of an encoder that reads two texts at once.
+/// Tokenizer of an encoder that reads two texts at once.
 pub struct PairTokenizer {
     tokenizer: EncoderTokenizer,
     frame: PairFrame,
 }
 
 impl PairTokenizer {
-    /// Reads the content of a `tokenizer.json`, which is called `file` in errors.
+    /// Reads the content of a `tokenizer.json`. `file` names it in errors.
     ///
     /// # Errors
-    /// Those of [`EncoderTokenizer::try_new`]; [`Error::Unsupported`] for one that puts no special
-    /// tokens around and between two texts.
+    /// Returns the errors of [`EncoderTokenizer::try_new`], and [`Error::Unsupported`] if the
+    /// tokenizer puts no special tokens around and between two texts.
     pub fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
         let tokenizer = EncoderTokenizer::try_new(file, bytes)?;
         let frame = tokenizer.framed().pair_frame(file)?;
         Ok(Self { tokenizer, frame })
     }
 
-    /// The largest id that [`Self::encode`] can produce.
+    /// Returns the largest id that [`Self::encode`] can produce.
     pub fn largest_id(&self) -> u32 {
         self.tokenizer.largest_id()
     }
 
-    /// Whether the tokens of a second text are of type 1.
+    /// Returns whether the tokens of a second text are of type 1.
     pub fn has_second_type(&self) -> bool {
         self.frame.has_second_type()
     }
 
-    /// All of `first` and as much of `second` as `max_tokens` has room for, special tokens included;
-    /// `None` if the first leaves no room for the second.
+    /// Returns all of `first` and as much of `second` as fits into `max_tokens`, special tokens
+    /// included. Returns `None` if `first` leaves no room for `second`.
     pub fn encode(&self, first: &str, second: &str, max_tokens: usize) -> Option<EncodedPair> {
         self.tokenizer.framed().encode_pair(&self.frame, first, second, max_tokens)
     }
@@ -150,7 +154,8 @@ mod tests {
         let text = "dog  dogs ü";
         assert_eq!(tokenizer.encode(text, 20).ids, [0, 5, 5, 6, 4, 3, 2]);
         let spans = tokenizer.spans(text).into_iter().map(|span| span.of(text).unwrap());
-        // The space before `ü` is a token of its own, and has the range of what it was put before.
+        // The space before `ü` is a token of its own and has the range of the character it
+        // precedes.
         assert_eq!(spans.collect::<Vec<_>>(), ["dog", "dog", "s", "ü", "ü"]);
         let EncoderTokenizer::Text(text) = &tokenizer else { panic!("another kind") };
         let ids = text.encode("dog dogs");

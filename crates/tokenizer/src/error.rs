@@ -1,26 +1,26 @@
-//! What can be wrong with a tokenizer file.
+//! The error for a tokenizer file that cannot be used.
 
-/// Why a tokenizer could not be read. Either way the file has to be another one.
+/// Reason why a tokenizer could not be read. In both cases the file has to be replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file is not what its name says, or was cut short.
+    /// The content of the file is no tokenizer, or is cut short.
     #[error("tokenizer `{file}` is broken: expected {expected}, found {found}")]
     Broken {
-        /// What the file was called by the caller.
+        /// Name that the caller gave to the file.
         file: String,
-        /// What it should hold.
+        /// Content that was expected.
         expected: String,
-        /// What it holds.
+        /// Content that was found.
         found: String,
     },
-    /// The file is sound, but another kind of tokenizer.
+    /// The file is sound but holds another kind of tokenizer.
     #[error("tokenizer `{file}` is not supported: expected {expected}, found {found}")]
     Unsupported {
-        /// What the file was called by the caller.
+        /// Name that the caller gave to the file.
         file: String,
-        /// What is supported.
+        /// Feature that is supported.
         expected: String,
-        /// What the file asks for.
+        /// Feature that the file asks for.
         found: String,
     },
 }

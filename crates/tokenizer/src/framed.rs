@@ -1,15 +1,15 @@
-//! What tokenizers of encoders share: special tokens around a text, a window, byte ranges.
+//! The common base of all tokenizers: special tokens around a text, a token window, byte ranges.
 
 use clew_core::Span;
 use tokenizers::tokenizer::Tokenizer;
 
 use crate::Error;
 
-/// Texts are tokenised in pieces of at most this many bytes: it bounds the memory that a long text
-/// takes, and a text whose beginning fills the encoder's window is not tokenised to its end.
+/// Maximum number of bytes of a text that are tokenised at once. The limit bounds the memory that a
+/// long text takes, and tokenising stops at the piece that fills the encoder's window.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
-/// A text as its encoder reads it.
+/// Text as its encoder reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedText {
     /// Token ids, special tokens included.
@@ -23,14 +23,14 @@ pub struct EncodedText {
 pub struct EncodedPair {
     /// Token ids, special tokens included.
     pub ids: Vec<u32>,
-    /// Where the tokens of type 1 begin: with the second text, or at the end for a tokenizer that
-    /// gives both texts the type 0.
+    /// Index of the first token of type 1: the start of the second text, or the number of ids if
+    /// the tokenizer gives both texts the type 0.
     pub second_type_from: usize,
-    /// Whether the second text was longer than its room, so that its end was left out.
+    /// Whether the second text was longer than the room left for it, so that its end was left out.
     pub truncated: bool,
 }
 
-/// A tokenizer of the `tokenizers` library that accepts every text, and the special tokens that it
+/// Tokenizer of the `tokenizers` library that accepts every text, with the special tokens that it
 /// puts around one.
 pub(crate) struct Framed {
     tokenizer: Tokenizer,
@@ -39,7 +39,7 @@ pub(crate) struct Framed {
     /// Special tokens after a text.
     suffix: Vec<u32>,
     largest_id: u32,
-    /// The length of the first piece of a text, which is longer than the limit.
+    /// Function that returns the length of the first piece of a text longer than the given limit.
     piece_length: fn(&str, usize) -> usize,
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct PairFrame {
     has_second_type: bool,
 }
 
-/// Reads the content of a `tokenizer.json`, which is called `file` in errors. Its truncation and
-/// padding settings are ignored: a checkpoint keeps those of its training.
+/// Reads the content of a `tokenizer.json`. `file` names it in errors. Its truncation and padding
+/// settings are ignored: a checkpoint keeps those of its training.
 ///
 /// # Errors
-/// [`Error::Broken`] for anything but a tokenizer.
+/// Returns [`Error::Broken`] if the content is no tokenizer.
 pub(crate) fn read(file: &str, bytes: &[u8]) -> Result<Tokenizer, Error> {
     let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| Error::Broken {
         file: file.to_owned(),
@@ -75,10 +75,11 @@ impl PairFrame {
 }
 
 impl Framed {
-    /// Finds the special tokens by encoding a text.
+    /// Creates a `Framed`; finds the special tokens by encoding a text.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a tokenizer that does not frame one text, of type 0.
+    /// Returns [`Error::Unsupported`] if the tokenizer cannot encode a single text, gives it a type
+    /// other than 0, or puts special tokens elsewhere than around it.
     pub(crate) fn try_new(
         file: &str,
         tokenizer: Tokenizer,
@@ -103,7 +104,8 @@ impl Framed {
     /// Finds the special tokens around two texts by encoding a pair.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a tokenizer that does not frame pairs as BERT and XLM-RoBERTa do.
+    /// Returns [`Error::Unsupported`] if the tokenizer does not frame pairs as BERT and XLM-RoBERTa
+    /// do.
     pub(crate) fn pair_frame(&self, file: &str) -> Result<PairFrame, Error> {
         let framed = self
             .tokenizer
@@ -143,7 +145,7 @@ impl Framed {
         self.largest_id
     }
 
-    /// How many special tokens are before and after a text.
+    /// Returns the numbers of special tokens before and after a text.
     pub(crate) fn frame(&self) -> (usize, usize) {
         (self.prefix.len(), self.suffix.len())
     }
@@ -152,7 +154,8 @@ impl Framed {
         self.prefix.len() + self.suffix.len()
     }
 
-    /// The tokens of `text`, special tokens only where they are written in it.
+    /// Returns the tokens of `text`. Special tokens are among them only where the text spells them
+    /// out.
     pub(crate) fn ids(&self, text: &str) -> Vec<u32> {
         let encoding = self.tokenizer.encode_fast(text, false);
         encoding.expect("the kinds of tokenizer that are taken accept every text").get_ids().into()
@@ -166,7 +169,8 @@ impl Framed {
         EncodedText { ids, truncated }
     }
 
-    /// The second text is cut to what the first leaves room for; `None` if that is nothing.
+    /// Encodes a pair and cuts the second text to the room that the first one leaves. Returns
+    /// `None` if there is no room.
     pub(crate) fn encode_pair(
         &self,
         frame: &PairFrame,
@@ -189,7 +193,7 @@ impl Framed {
         Some(EncodedPair { ids, second_type_from, truncated })
     }
 
-    /// Appends at most `room` tokens of `text`; whether there were more.
+    /// Appends at most `room` tokens of `text`. Returns whether there were more.
     fn append(&self, ids: &mut Vec<u32>, text: &str, room: usize) -> bool {
         let mut body = 0;
         for piece in pieces(text, PIECE_BYTES, self.piece_length) {
@@ -232,8 +236,8 @@ impl Framed {
     }
 }
 
-/// Runs of special tokens and of others, in turn; the first and the last are special, and empty where
-/// there are none.
+/// Splits `ids` into alternating runs of special and other tokens. The first and the last run are
+/// special, and empty if there are no such tokens.
 fn parts(ids: &[u32], special: &[u32]) -> Vec<Vec<u32>> {
     let mut parts = vec![Vec::new()];
     let mut is_special = true;
@@ -260,8 +264,8 @@ pub(crate) fn unsupported(file: &str, expected: &str, found: impl ToString) -> E
     }
 }
 
-/// Cuts `text` into consecutive pieces of at most `limit` bytes, of which `piece_length` says where
-/// the first ends.
+/// Cuts `text` into consecutive pieces of at most `limit` bytes. `piece_length` returns where the
+/// first piece of a longer text ends.
 pub(crate) fn pieces(
     text: &str,
     limit: usize,
@@ -279,7 +283,7 @@ pub(crate) fn pieces(
     })
 }
 
-/// The beginning of `text` of at most `limit` bytes, but at least one character.
+/// Returns the longest beginning of `text` within `limit` bytes, but at least one character.
 pub(crate) fn window(text: &str, limit: usize) -> &str {
     let first = text.chars().next().map_or(0, char::len_utf8);
     &text[..text.floor_char_boundary(limit).max(first)]

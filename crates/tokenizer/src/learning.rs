@@ -1,4 +1,4 @@
-//! Learning a tokenizer from texts.
+//! Learns a tokenizer from texts.
 
 use tokenizers::decoders::byte_level::ByteLevel;
 use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
@@ -7,12 +7,15 @@ use tokenizers::{DecoderWrapper, ModelWrapper, PreTokenizerWrapper};
 
 use crate::Error;
 
-/// Learns byte pairs from `texts`: Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units",
-/// section 3.2, over bytes, so that every text can be written with them. Returns the content of a `tokenizer.json`
-/// with at most so many tokens, those of `special` first.
+/// Learns byte pairs from `texts` and returns the content of a `tokenizer.json`.
+///
+/// The vocabulary has at most `tokens` tokens; those of `special` come first. The algorithm is that
+/// of Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", section 3.2,
+/// over bytes, so that the vocabulary can express every text.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for fewer tokens than there are bytes and special ones.
+/// Returns [`Error::Unsupported`] if `tokens` is smaller than 256 plus the number of special
+/// tokens, or if learning fails.
 pub fn learn_byte_pairs(texts: &[&str], tokens: usize, special: &[&str]) -> Result<Vec<u8>, Error> {
     const FILE: &str = "tokenizer.json";
     let failed = |found: String| Error::Unsupported {

@@ -1,7 +1,7 @@
-//! Text to token ids, and to the byte ranges of tokens, as models read it; and token ids to text.
+//! Tokenizers of encoders and language models: text to token ids and byte ranges, and ids to text.
 //!
-//! It is a crate of its own so that whoever cuts texts for an encoder elsewhere counts tokens as that
-//! encoder does, without the tensor library that runs the model.
+//! A separate crate, so that code that cuts texts for an encoder on another node counts tokens as
+//! that encoder does, without the tensor library that runs the model.
 
 mod counted;
 mod encoder;

@@ -1,4 +1,4 @@
-//! The tokenizer of a language model: byte-level or sentence-piece tokens, in both directions.
+//! The tokenizer of a language model: byte-level or SentencePiece tokens, in both directions.
 
 use clew_core::Span;
 use tokenizers::ModelWrapper;
@@ -7,32 +7,33 @@ use tokenizers::tokenizer::Tokenizer;
 use crate::Error;
 use crate::framed::{self, EncodedText, Framed, unsupported};
 
-/// A character of the last private-use plane, which no vocabulary has.
+/// Character of the last private-use plane, which no vocabulary has.
 const UNKNOWN: &str = "\u{10FFFD}";
 
-/// The tokenizer of a language model, or of an encoder made from one: byte pairs (Qwen, Llama,
-/// Mistral) or a unigram model (XLM-RoBERTa).
+/// Tokenizer of a language model, or of an encoder made from one: byte pairs (Qwen, Llama, Mistral)
+/// or a unigram model (XLM-RoBERTa).
 ///
-/// It accepts every text. Special tokens that are written in a text, such as `<|im_end|>`, are read as
-/// such: whoever takes texts from strangers decides before what they may contain.
+/// It accepts every text. It reads special tokens that a text spells out, such as `<|im_end|>`, as
+/// special tokens: callers that take untrusted texts must decide beforehand what these may contain.
 pub struct TextTokenizer(Framed);
 
-/// What becomes of special tokens in [`TextTokenizer::decode`].
+/// Treatment of special tokens in [`TextTokenizer::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecialTokens {
-    /// They are written out.
+    /// Special tokens are written out.
     Written,
-    /// They are left out.
+    /// Special tokens are left out.
     LeftOut,
 }
 
 impl TextTokenizer {
-    /// Reads the content of a `tokenizer.json`, which is called `file` in errors. Its truncation and
+    /// Reads the content of a `tokenizer.json`. `file` names it in errors. Its truncation and
     /// padding settings are ignored: a checkpoint keeps those of its training.
     ///
     /// # Errors
-    /// [`Error::Broken`] for anything but a tokenizer; [`Error::Unsupported`] for another kind of it,
-    /// one that drops merges at random, and one that has no token for characters that it does not know.
+    /// Returns [`Error::Broken`] if the content is no tokenizer. Returns [`Error::Unsupported`] if
+    /// it is another kind of tokenizer, drops merges at random, has no token for unknown
+    /// characters, or cannot frame a single text.
     pub fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
         Self::of(file, framed::read(file, bytes)?)
     }
@@ -53,48 +54,51 @@ impl TextTokenizer {
         Ok(Self(Framed::try_new(file, tokenizer, piece_length)?))
     }
 
-    /// The largest id that a text can be encoded with.
+    /// Returns the largest id that a text can be encoded with.
     pub fn largest_id(&self) -> u32 {
         self.0.largest_id()
     }
 
-    /// How many special tokens [`Self::encode_within`] puts around a text.
+    /// Returns the number of special tokens that [`Self::encode_within`] puts around a text.
     pub fn special_tokens(&self) -> usize {
         self.0.special_tokens()
     }
 
-    /// The id of a token, as it is written in the vocabulary: `<|im_end|>`.
+    /// Returns the id of a token, given as the vocabulary spells it: `<|im_end|>`.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.0.tokenizer().token_to_id(token)
     }
 
-    /// All tokens of `text`. No special token is added; those that are written in it are recognised.
+    /// Returns all tokens of `text`. Adds no special token, but recognises those that the text
+    /// spells out.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         self.0.ids(text)
     }
 
-    /// The first tokens of `text` between the special tokens of the tokenizer's post-processor,
-    /// `max_tokens` in all, or only the special tokens where there is room for no more.
+    /// Returns the special tokens of the tokenizer's post-processor and between them the first
+    /// tokens of `text`, `max_tokens` in all. If there is no room for more, returns only the
+    /// special tokens.
     pub fn encode_within(&self, text: &str, max_tokens: usize) -> EncodedText {
         self.0.encode(text, max_tokens)
     }
 
-    /// How many bytes of `text` decide what [`Self::encode_within`] returns: the rest may be left out,
-    /// and what is left of a text that is too long still is.
+    /// Returns the length in bytes of the beginning of `text` that determines the result of
+    /// [`Self::encode_within`]. The caller may drop the rest: if `text` is too long for the window,
+    /// so is that beginning.
     pub fn read_bytes(&self, text: &str, max_tokens: usize) -> usize {
         self.0.read_bytes(text, max_tokens)
     }
 
-    /// The byte range of every token of `text`.
+    /// Returns the byte range of every token of `text`.
     ///
-    /// Ranges begin and end between characters and do not run backwards. Tokens that are parts of one
-    /// character each have the range of all of it.
+    /// Ranges start and end between characters, and their starts do not decrease. Tokens that are
+    /// parts of one character each have the range of the whole character.
     pub fn spans(&self, text: &str) -> Vec<Span> {
         self.0.spans(text)
     }
 
-    /// The text of `ids`. Bytes that are not UTF-8 become U+FFFD; ids that are not in the vocabulary
-    /// are left out.
+    /// Returns the text of `ids`. Bytes that are not UTF-8 become U+FFFD; ids that are not in the
+    /// vocabulary are left out.
     pub fn decode(&self, ids: &[u32], special: SpecialTokens) -> String {
         let decoded = self.0.tokenizer().decode(ids, special == SpecialTokens::LeftOut);
         decoded.expect("decoders of text accept every token")
@@ -105,28 +109,30 @@ impl TextTokenizer {
     }
 }
 
-/// A text that is decoded while its tokens arrive.
+/// Text that is decoded while its tokens arrive.
 ///
-/// What it gives, one after the other, is what [`TextTokenizer::decode`] gives for all tokens at once.
-/// A token may end within a character; such an end is held back until the rest is there or
-/// [`TextStream::finish`] is called. So is the character U+FFFD, which looks the same.
+/// The concatenated results equal what [`TextTokenizer::decode`] returns for all tokens at once. A
+/// token may end within a character. The stream holds such a token back until the character is
+/// complete or [`TextStream::finish`] is called. It also holds back the character U+FFFD, which
+/// looks the same.
 #[derive(Debug)]
 pub struct TextStream {
     special: SpecialTokens,
-    /// The tokens of what was given last, which some decoders read the next by, then those that are
-    /// held back.
+    /// Tokens of the last text returned, which some decoders need to decode the next one, followed
+    /// by the tokens held back.
     ids: Vec<u32>,
-    /// How many of them were given.
+    /// Number of leading `ids` whose text was returned.
     given: usize,
 }
 
 impl TextStream {
-    /// A text without tokens.
+    /// Creates a stream without tokens.
     pub fn new(special: SpecialTokens) -> Self {
         Self { special, ids: Vec::new(), given: 0 }
     }
 
-    /// What the next token adds to the text, often nothing. It is the same `tokenizer` for all tokens.
+    /// Adds a token and returns the text that it completes, often none. Pass the same `tokenizer`
+    /// for all tokens.
     pub fn push(&mut self, tokenizer: &TextTokenizer, id: u32) -> String {
         self.ids.push(id);
         let added = self.held(tokenizer);
@@ -138,7 +144,7 @@ impl TextStream {
         added
     }
 
-    /// What was held back, as there are no more tokens.
+    /// Returns the text held back, since no more tokens follow.
     pub fn finish(self, tokenizer: &TextTokenizer) -> String {
         self.held(tokenizer)
     }
@@ -146,14 +152,14 @@ impl TextStream {
     fn held(&self, tokenizer: &TextTokenizer) -> String {
         let given = tokenizer.decode(&self.ids[..self.given], self.special);
         let all = tokenizer.decode(&self.ids, self.special);
-        // What is not a continuation yet is one when the character in between is complete.
+        // `all` may not start with `given` while a character between them is incomplete.
         all.strip_prefix(&given).unwrap_or_default().to_owned()
     }
 }
 
-/// Cuts before a space that follows another character: no kind of token that is taken here reaches from
-/// a character to the space behind it. Where there is none, between characters, which may change the
-/// tokens beside the cut.
+/// Returns where to cut `text`: before a space that follows a character other than white space. No
+/// accepted tokenizer has a token that reaches from a character into the space after it. Without
+/// such a space, cuts between characters, which may change the tokens beside the cut.
 fn piece_length(text: &str, limit: usize) -> usize {
     let window = framed::window(text, limit);
     let is_cut = |at: &usize| !window[..*at].ends_with(char::is_whitespace);

@@ -1,4 +1,4 @@
-//! The tokenizer of a BERT.
+//! The tokenizer of BERT.
 
 use clew_core::Span;
 use tokenizers::tokenizer::Tokenizer;
@@ -7,18 +7,19 @@ use tokenizers::{ModelWrapper, NormalizerWrapper, PreTokenizerWrapper};
 use crate::Error;
 use crate::framed::{self, EncodedText, Framed, unsupported};
 
-/// The tokenizer of a BERT: word pieces between two special tokens.
+/// Tokenizer of BERT: word pieces between special tokens.
 ///
-/// Other kinds of tokenizer are refused, because what is promised here rests on this one: it accepts
-/// every text, and tokens never reach across white space, so that a text may be cut there.
+/// Other kinds of tokenizer are refused, because the methods rely on two properties of this kind:
+/// it accepts every text, and no token reaches across white space, so that a text may be cut there.
 pub struct WordPieceTokenizer(Framed);
 
 impl WordPieceTokenizer {
-    /// Reads the content of a `tokenizer.json`, which is called `file` in errors. Its truncation and
+    /// Reads the content of a `tokenizer.json`. `file` names it in errors. Its truncation and
     /// padding settings are ignored: a checkpoint keeps those of its training.
     ///
     /// # Errors
-    /// [`Error::Broken`] for anything but a tokenizer, [`Error::Unsupported`] for another kind of it.
+    /// Returns [`Error::Broken`] if the content is no tokenizer. Returns [`Error::Unsupported`] if
+    /// it is another kind of tokenizer, or has no special tokens before or after a text.
     pub fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
         Self::of(file, framed::read(file, bytes)?)
     }
@@ -34,32 +35,33 @@ impl WordPieceTokenizer {
         Ok(Self(framed))
     }
 
-    /// The largest id that [`Self::encode`] can produce.
+    /// Returns the largest id that [`Self::encode`] can produce.
     pub fn largest_id(&self) -> u32 {
         self.0.largest_id()
     }
 
-    /// How many special tokens frame a text.
+    /// Returns the number of special tokens around a text.
     pub fn special_tokens(&self) -> usize {
         self.0.special_tokens()
     }
 
-    /// The first tokens of `text` between special tokens, `max_tokens` in all, or only the special
-    /// tokens where there is room for no more.
+    /// Returns the special tokens and between them the first tokens of `text`, `max_tokens` in all.
+    /// If there is no room for more, returns only the special tokens.
     pub fn encode(&self, text: &str, max_tokens: usize) -> EncodedText {
         self.0.encode(text, max_tokens)
     }
 
-    /// How many bytes of `text` decide what [`Self::encode`] returns: the rest may be left out, and
-    /// what is left of a text that is too long still is.
+    /// Returns the length in bytes of the beginning of `text` that determines the result of
+    /// [`Self::encode`]. The caller may drop the rest: if `text` is too long for the window, so is
+    /// that beginning.
     pub fn read_bytes(&self, text: &str, max_tokens: usize) -> usize {
         self.0.read_bytes(text, max_tokens)
     }
 
-    /// The byte range of every token of `text`, special tokens left out.
+    /// Returns the byte range of every token of `text` without special tokens.
     ///
-    /// Ranges begin and end between characters and do not run backwards. Several tokens that come
-    /// from one character (a Korean syllable) share its range.
+    /// Ranges start and end between characters, and their starts do not decrease. Several tokens
+    /// that come from one character (a Korean syllable) share its range.
     pub fn spans(&self, text: &str) -> Vec<Span> {
         self.0.spans(text)
     }
@@ -86,11 +88,11 @@ fn check_kind(file: &str, tokenizer: &Tokenizer) -> Result<(), Error> {
     Ok(())
 }
 
-/// Cuts after white space where there is any, else beside a character that is a token of its own, else
-/// between characters.
+/// Returns where to cut `text`: after white space where there is any, else after a character that
+/// is a token of its own, else between characters.
 ///
-/// Cuts change no tokens but in a text without white space for `limit` bytes, where a "word" of that
-/// length, otherwise one unknown token, becomes one per piece.
+/// A cut changes tokens only in a text without white space for `limit` bytes: a "word" of that
+/// length, otherwise one unknown token, becomes one unknown token for each piece.
 fn piece_length(text: &str, limit: usize) -> usize {
     let window = framed::window(text, limit);
     let after_last = |is_cut: fn(char) -> bool| {
@@ -101,7 +103,7 @@ fn piece_length(text: &str, limit: usize) -> usize {
         .unwrap_or(window.len())
 }
 
-/// The main block of ideographs that BERT tokenises one by one.
+/// Returns whether `c` is in the main block of ideographs, which BERT tokenises one by one.
 fn is_ideograph(c: char) -> bool {
     ('\u{4E00}'..='\u{9FFF}').contains(&c)
 }

@@ -1,7 +1,7 @@
-//! Texts become the tokens that the reference makes of them, and tokens its texts.
+//! Compares encoding and decoding with the results of a reference implementation.
 //!
-//! `CLEW_GOLDEN_DIR` may name a folder with a `tokenizer.json` and what the reference makes with it, in
-//! `tokenizer/golden.json`. The tokenizer in `fixtures` is always read.
+//! `CLEW_GOLDEN_DIR` may name a folder with a `tokenizer.json` and the reference's results for it
+//! in `tokenizer/golden.json`. The tokenizer in `fixtures` is always tested.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -18,7 +18,7 @@ fn ids(case: &Value) -> Vec<u32> {
     serde_json::from_value(case["ids"].clone()).unwrap()
 }
 
-/// The reference's texts for `ids` at once and token by token.
+/// Checks decoding `ids` at once and token by token against the reference's texts.
 fn check_decoding(tokenizer: &TextTokenizer, case: &Value) {
     for (key, special) in
         [("decoded", SpecialTokens::Written), ("decoded_skip_special", SpecialTokens::LeftOut)]
@@ -57,7 +57,7 @@ fn golden_texts_and_tokens_are_the_references() {
     }
 }
 
-/// Made with the `tokenizers` library of Python by `generate_golden.py`.
+/// Reads a fixture that `generate_golden.py` made with the `tokenizers` library of Python.
 #[test]
 fn golden_tokens_of_the_own_fixture_are_the_references() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
