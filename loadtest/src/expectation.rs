@@ -1,4 +1,4 @@
-//! What a scenario expects, and whether it holds.
+//! Expectations of a scenario, and the check whether they hold.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,131 +7,133 @@ use crate::record::Percentile;
 use crate::report::{FlowReport, PhaseReport, Report};
 use crate::verdict::Verdict;
 
-/// Of what was offered, how much a server has to do so that it counts as keeping up.
+/// Share of the offered requests that a server must do to count as keeping up.
 const KEEPS_UP: f64 = 0.9;
 
-/// Something that is expected of a run.
+/// Expectation of a run.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum Expectation {
-    /// A percentile of a flow's latency in a phase is at most so long.
+    /// A percentile of a flow's latency in a phase is at most a number of milliseconds.
     Latency(LatencyAtMost),
-    /// A percentile of a flow's latency in a phase is at most so many times that in another.
+    /// A percentile of a flow's latency in a phase is at most a multiple of that in another phase.
     Compared(Compared),
-    /// Whatever was sent was done.
+    /// All requests that were sent were done.
     NoFailures(InPhase),
-    /// Whatever was not done was refused with RESOURCE_EXHAUSTED.
+    /// All requests that were not done were refused with RESOURCE_EXHAUSTED.
     OnlyRefusals(InPhase),
-    /// The server was offered more than it can do; otherwise nothing is known about saturation.
+    /// The server was offered more than it can do. Otherwise, nothing is known about saturation.
     Saturated(OfFlow),
-    /// Once a flow's peak was reached, a higher rate lets the server do hardly less.
+    /// At rates above that of a flow's peak, the server does hardly less than at the peak.
     PeakKept(PeakKept),
-    /// So many of the answers that came were right.
+    /// A minimum share of the answers was right.
     Correct(Correct),
-    /// A figure of the server stays as large as it was.
+    /// A figure of the server does not grow.
     Flat(Flat),
-    /// Everything that was acknowledged is there, and nothing that was forgotten.
+    /// Everything that was acknowledged is stored, and nothing that was forgotten.
     Kept(Nothing),
 }
 
-/// No settings.
+/// Empty settings.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// A phase, or all.
+/// Phases and flows to which an expectation applies.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct InPhase {
-    /// All, if it is not told.
+    /// Name of the phase. Default: all phases.
     #[serde(default)]
     pub phase: Option<String>,
-    /// All, if it is not told.
+    /// Name of the flow. Default: all flows.
     #[serde(default)]
     pub flow: Option<String>,
 }
 
-/// A flow.
+/// Flow to which an expectation applies.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct OfFlow {
-    /// Which.
+    /// Name of the flow.
     pub flow: String,
 }
 
-/// Of [`Expectation::Latency`].
+/// Settings of [`Expectation::Latency`].
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyAtMost {
-    /// Whose.
+    /// Name of the flow.
     pub flow: String,
-    /// When.
+    /// Name of the phase.
     pub phase: String,
-    /// Which.
+    /// Percentile to check.
     #[serde(default)]
     pub percentile: Percentile,
-    /// Milliseconds.
+    /// Maximum latency in milliseconds.
     pub at_most_ms: f64,
 }
 
-/// Of [`Expectation::Compared`].
+/// Settings of [`Expectation::Compared`].
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Compared {
-    /// Whose.
+    /// Name of the flow.
     pub flow: String,
-    /// When.
+    /// Name of the phase.
     pub phase: String,
-    /// With when.
+    /// Name of the phase to compare with.
     pub base: String,
-    /// Which.
+    /// Percentile to compare.
     #[serde(default)]
     pub percentile: Percentile,
-    /// How many times the base's.
+    /// Maximum multiple of the latency in the base phase.
     pub at_most_times: f64,
 }
 
-/// Of [`Expectation::PeakKept`].
+/// Settings of [`Expectation::PeakKept`].
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct PeakKept {
-    /// Whose.
+    /// Name of the flow.
     pub flow: String,
-    /// Least share of the peak, 0 to 1.
+    /// Minimum share of the peak, 0 to 1.
     pub at_least: f64,
 }
 
-/// Of [`Expectation::Correct`].
+/// Settings of [`Expectation::Correct`].
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Correct {
-    /// Whose.
+    /// Name of the flow.
     pub flow: String,
-    /// All, if it is not told: each for itself.
+    /// Name of the phase. Default: all phases, each by itself.
     #[serde(default)]
     pub phase: Option<String>,
-    /// Least share, 0 to 1.
+    /// Minimum share, 0 to 1.
     pub at_least: f64,
 }
 
-/// Of [`Expectation::Flat`].
+/// Settings of [`Expectation::Flat`].
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Flat {
-    /// Which.
+    /// Figure to check.
     pub figure: Figure,
     /// Seconds at the beginning that do not count.
     #[serde(default)]
     pub after_secs: f64,
-    /// How much larger the median of the last third of the time may be than that of the first, as a share.
+    /// Maximum share by which the median of the last third of the time may exceed that of the first
+    /// third.
     pub may_grow: f64,
-    /// The same in the figure's unit, whichever allows more: small figures vary by more than their share.
+    /// Alternative bound in the figure's unit; the larger bound applies. Small figures vary by more
+    /// than their share.
     #[serde(default)]
     pub or_by: f64,
 }
 
 impl Expectation {
-    /// The flows that it names.
+    /// Returns the names of flows in the expectation.
     pub(crate) fn flows(&self) -> Vec<&str> {
         match self {
             Self::Latency(latency) => vec![&latency.flow],
@@ -146,7 +148,7 @@ impl Expectation {
         }
     }
 
-    /// The phases that it names.
+    /// Returns the names of phases in the expectation.
     pub(crate) fn phases(&self) -> Vec<&str> {
         match self {
             Self::Latency(latency) => vec![&latency.phase],
@@ -159,7 +161,7 @@ impl Expectation {
         }
     }
 
-    /// Judges a run. What cannot be judged, since it did not happen, does not hold.
+    /// Judges a run. An expectation of something that did not happen does not hold.
     pub fn judge(&self, report: &Report) -> Verdict {
         match self {
             Self::Latency(latency) => latency.judge(report),
@@ -180,12 +182,12 @@ impl Expectation {
     }
 }
 
-/// Whether a flow was done as fast as it was offered, in a phase.
+/// Returns whether, in a phase, a flow was done about as fast as it was offered.
 pub(crate) fn keeps_up(flow: &FlowReport) -> bool {
     flow.done_per_sec >= KEEPS_UP * flow.offered_per_sec
 }
 
-/// A flow in the phases in which it was offered.
+/// Returns a flow in the phases in which it was offered.
 fn steps<'a>(report: &'a Report, flow: &str) -> Vec<(&'a PhaseReport, &'a FlowReport)> {
     let of_phase = |phase: &'a PhaseReport| Some((phase, phase.flow(flow)?));
     report.phases.iter().filter_map(of_phase).filter(|(_, flow)| flow.scheduled > 0).collect()
@@ -285,7 +287,7 @@ impl PeakKept {
         let least = after.min_by(|a, b| a.1.done_per_sec.total_cmp(&b.1.done_per_sec));
         let peak = format!("peak {peak_rate:.1}/s in {}", phase.name);
         match least {
-            // The last step was the best one, and more was not asked.
+            // The last step was the best one, and no higher rate was tried.
             None => Verdict { expected, found: format!("{peak}, the last"), holds: true },
             Some((phase, least)) => {
                 let rate = least.done_per_sec;

@@ -1,9 +1,11 @@
-//! Measures a server under load: requests arrive at a fixed rate, whether or not earlier ones are answered.
+//! Load test for a server: sends requests at a fixed rate, whether or not earlier ones are
+//! answered.
 //!
-//! A [`Scenario`] says what is asked, how often and what is expected; [`run`] makes corpora whose facts are
-//! known, sends requests when they are due, judges each answer, and looks at the server meanwhile. Latencies
-//! count from when a request was *due*, so that a server that stalls shows it, however few requests it lets
-//! through. Nothing is left out silently: a request that is not sent is counted with its reason.
+//! A [`Scenario`] says what is asked, how often, and what is expected. [`run`] creates corpora
+//! whose facts are known, sends requests when they are due, judges each answer, and observes the
+//! server meanwhile. Latencies count from when a request was *due*, so a server that stalls shows
+//! it, however few requests it lets through. Nothing is left out silently: a request that is not
+//! sent is counted with its reason.
 
 mod connect;
 mod expectation;

@@ -1,4 +1,4 @@
-//! A fresh server on this machine, for one run.
+//! Fresh server on this machine, for one run.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -9,29 +9,30 @@ use std::time::{Duration, Instant};
 use clew_core::{Error, ErrorKind};
 use tempfile::TempDir;
 
-/// How long a server may take until it listens, and until it has ended.
+/// Maximum times for a server to start listening, and to end.
 const STARTING: Duration = Duration::from_secs(120);
 const ENDING: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A server process with a folder of its own; both go with it.
+/// Server process with a folder of its own. Dropping it ends the process and removes the folder.
 #[derive(Debug)]
 pub struct LocalServer {
     child: Child,
     folder: TempDir,
-    /// Where it listens.
+    /// Address on which the server listens.
     pub endpoint: String,
-    /// Its admin address, if it tells one.
+    /// Admin address of the server, if it has one.
     pub admin: Option<String>,
 }
 
 impl LocalServer {
-    /// Starts `program serve` on an empty data directory and a free port. `settings` are as in its
-    /// configuration file; the environment is that of this process. What it logs goes into `log`.
+    /// Starts `program serve` on an empty data directory and a free port. `settings` are those of
+    /// its configuration file. The environment is that of this process. The server's log goes to
+    /// the file `log`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a program that cannot be started; [`ErrorKind::Unavailable`] if it
-    /// does not listen, with the end of its log.
+    /// Returns [`ErrorKind::InvalidInput`] if the program cannot be started, and
+    /// [`ErrorKind::Unavailable`] with the end of its log if it does not listen.
     pub fn start(program: &Path, settings: &toml::Table, log: &Path) -> Result<Self, Error> {
         let broken = |error: std::io::Error| {
             Error::internal("no folder for a server could be made").with_source(error)
@@ -55,11 +56,11 @@ impl LocalServer {
         let mut log = std::fs::File::create(log).map_err(broken)?;
         let (said, listening) = mpsc::channel();
         if let Some(stderr) = child.stderr.take() {
-            // It ends with the server's output.
+            // The thread ends with the server's output.
             std::thread::spawn(move || {
                 for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
                     let line = String::from_utf8_lossy(&line).into_owned();
-                    // Neither a full disk nor a reader that left may stop the server.
+                    // Neither a full disk nor a reader that has gone may stop the server.
                     drop(writeln!(log, "{line}"));
                     drop(said.send(line));
                 }
@@ -84,12 +85,12 @@ impl LocalServer {
         Err(Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem))
     }
 
-    /// Its process.
+    /// Returns the id of the server process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its data directory.
+    /// Returns the data directory of the server.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -97,7 +98,8 @@ impl LocalServer {
 
 impl Drop for LocalServer {
     fn drop(&mut self) {
-        // Asked to end (SIGTERM), it finishes what it accepted; if it does not, it is killed.
+        // On SIGTERM the server finishes what it accepted. If it does not end in time, it is
+        // killed.
         let id = self.child.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &id]).status();
         let until = Instant::now() + ENDING;

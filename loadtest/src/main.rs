@@ -1,4 +1,4 @@
-//! `clew-loadtest`: runs scenarios against a server, and tells whether what they expect holds.
+//! `clew-loadtest`: runs scenarios against a server and checks what they expect.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use clew_loadtest::{ApiKey, LocalServer, Observed, Plan, Report, Scenario, Targe
 use clew_tls::ClientTls;
 use tokio::sync::watch;
 
-/// Measures a Clew server under load that does not wait for it.
+/// Measure a Clew server under load that does not wait for its answers.
 ///
-/// Each scenario makes corpora whose facts are known, sends requests at the rates it says, whether or not
-/// earlier ones are answered, judges the answers, and tells latencies from when each request was due, what
-/// was refused, and whether what the scenario expects holds.
+/// Each scenario creates corpora whose facts are known. It sends requests at fixed rates, whether
+/// or not earlier ones are answered, and judges the answers. The report has latencies from when
+/// each request was due, what was refused, and which expectations hold.
 ///
-/// The exit status is 0 if everything that is expected holds, 1 if not, 2 if a scenario could not run.
+/// The exit status is 0 if all expectations hold, 1 if not, and 2 if a scenario could not run.
 #[derive(Debug, Parser)]
 #[command(name = "clew-loadtest", version, max_term_width = 100)]
 struct Cli {
@@ -31,11 +31,11 @@ struct Cli {
     run: RunOptions,
 }
 
-/// Which server.
+/// Server to test.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
 struct ServerOptions {
-    /// Server to ask.
+    /// Address of the server to test.
     #[arg(
         long,
         env = "CLEW_ENDPOINT",
@@ -43,11 +43,11 @@ struct ServerOptions {
         default_value = "http://127.0.0.1:7421"
     )]
     endpoint: String,
-    /// API key of tenants whose scenario names no variable for theirs.
+    /// API key of tenants whose scenario names no variable for their own.
     #[arg(long, env = "CLEW_API_KEY", value_name = "KEY", hide_env_values = true)]
     api_key: Option<String>,
-    /// Certificate (PEM) of the authority that certifies a server at an address with https:// [default: those that
-    /// this system trusts].
+    /// Certificate (PEM) of the authority that certifies a server at an https:// address [default:
+    /// those that this system trusts].
     #[arg(long, env = "CLEW_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Certificate (PEM) to show a server that asks for one.
@@ -56,20 +56,21 @@ struct ServerOptions {
     /// Private key (PEM) of that certificate.
     #[arg(long, env = "CLEW_CLIENT_KEY", value_name = "FILE", requires = "client_certificate")]
     client_key: Option<PathBuf>,
-    /// Instead: start this program (`clew`) with `serve` on an empty data directory, a new one for each
-    /// scenario, configured as the scenario says.
+    /// Start this program (`clew`) with `serve` instead, configured as the scenario says, on a new
+    /// and empty data directory for each scenario.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "endpoint")]
     serve: Option<PathBuf>,
 }
 
-/// What to look at meanwhile.
+/// Parts of the server to observe during a run.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What to look at meanwhile")]
 struct LookOptions {
-    /// Admin address of a node, whose /metrics are read before and after each phase; may be repeated.
+    /// Admin address of a node, whose /metrics are read before and after each phase; may be
+    /// repeated.
     #[arg(long, value_name = "ADDRESS")]
     admin: Vec<String>,
-    /// Process of the server on this machine, whose memory is watched; may be repeated.
+    /// Process id of the server on this machine, whose memory is observed; may be repeated.
     #[arg(long, value_name = "ID")]
     pid: Vec<u32>,
     /// Data directory of the server on this machine, whose files are counted.
@@ -77,26 +78,27 @@ struct LookOptions {
     data_dir: Option<PathBuf>,
 }
 
-/// How to run.
+/// Settings of the runs.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Run")]
 struct RunOptions {
-    /// Seed of arrivals, texts and questions, instead of the scenario's.
+    /// Seed of arrivals, texts and questions [default: that of the scenario].
     #[arg(long)]
     seed: Option<u64>,
-    /// Multiply all rates by this.
+    /// Multiply all rates by this factor.
     #[arg(long, value_name = "FACTOR")]
     rates: Option<f64>,
-    /// Delete corpora that have the scenario's names first.
+    /// Delete existing corpora with the scenario's names first.
     #[arg(long)]
     replace: bool,
-    /// Keep the scenario's corpora when it is over.
+    /// Keep the scenario's corpora after the run.
     #[arg(long)]
     keep: bool,
-    /// Folder for reports: for each scenario a page, JSON, text, and the log of a server that was started.
+    /// Folder for reports: for each scenario an HTML page, JSON, text, and the log of a server that
+    /// was started.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the reports as JSON, one document a line, instead of text.
+    /// Print the reports as JSON, one document per line, instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -120,10 +122,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the scenarios one after the other; whether everything holds.
+/// Runs the scenarios one after the other. Returns whether all expectations hold.
 async fn run_all(cli: &Cli) -> anyhow::Result<bool> {
     let mut scenarios = Vec::new();
-    // All are read before the first begins.
+    // All scenarios are read before the first begins, so that errors show early.
     for path in &cli.scenarios {
         let mut scenario = Scenario::load(path).map_err(|error| anyhow::anyhow!(error.chain()))?;
         if let Some(factor) = cli.run.rates {
@@ -178,7 +180,7 @@ async fn run_one(
     let mut target = Target { endpoint: endpoint.clone(), api_key, tls };
     let mut observed =
         Observed { processes: pid.clone(), data_dir: data_dir.clone(), admins: admin.clone() };
-    // Ends when the run is over.
+    // The server ends when it is dropped after the run.
     let mut local = None;
     if let Some(program) = serve {
         let folder = cli.run.out.clone().unwrap_or_else(std::env::temp_dir);
@@ -200,7 +202,7 @@ async fn run_one(
     ran.map_err(|error| anyhow::anyhow!(error.chain()))
 }
 
-/// Prints a report, and writes it where it is wanted.
+/// Prints a report, and writes it to the folder of reports if there is one.
 fn publish(cli: &Cli, name: &str, report: &Report) -> anyhow::Result<()> {
     let json = serde_json::to_string(report).context("a report could not be written as JSON")?;
     let shown = if cli.run.json { format!("{json}\n") } else { format!("{report}\n") };

@@ -1,4 +1,5 @@
-//! What a server's `/metrics` says: Prometheus' text format, and what changed between two readings.
+//! Metrics of a server: reading the Prometheus text format of `/metrics`, and the difference
+//! between two readings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,71 +12,76 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use tokio::net::TcpStream;
 
-/// How long one reading may take, and how large it may be.
+/// Maximum time and maximum size of one reading.
 const PATIENCE: Duration = Duration::from_secs(5);
 const MOST_BYTES: usize = 16 << 20;
 
-/// One reading: values by series, written as in the text.
+/// One reading: values by series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Metrics(BTreeMap<Series, f64>);
 
-/// A metric with its labels.
+/// Metric with its labels.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Series {
     name: String,
     labels: Vec<(String, String)>,
 }
 
-/// What a server did of one kind in a phase, from a histogram in seconds.
+/// Work of one kind that a server did in a phase, from a histogram in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServerPart {
-    /// The metric and its labels.
+    /// Name of the metric with its labels.
     pub name: String,
-    /// `rpc` (all of a request), `queue`, `store` or `compute`, by the words of its name.
+    /// Kind of work, guessed from the name: `rpc` (all of a request), `queue`, `store` or
+    /// `compute`.
     pub kind: &'static str,
-    /// How often.
+    /// Number of observations.
     pub count: u64,
-    /// Seconds, over all.
+    /// Sum of all observations in seconds.
     pub total_secs: f64,
-    /// Mean, milliseconds.
+    /// Mean in milliseconds.
     pub mean_ms: f64,
-    /// Upper bounds, milliseconds, as fine as the histogram's buckets; absent beyond the last.
+    /// Upper bound of the median in milliseconds, as fine as the buckets of the histogram. Absent
+    /// beyond the last bucket.
     pub p50_ms: Option<f64>,
-    /// The same of 99 %.
+    /// Upper bound of the 99th percentile in milliseconds, likewise.
     pub p99_ms: Option<f64>,
 }
 
 impl Metrics {
-    /// Reads `/metrics` of an admin address, such as `http://127.0.0.1:9421`.
+    /// Fetches `/metrics` of an admin address, such as `http://127.0.0.1:9421`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an address that is none; [`ErrorKind::Unavailable`] if it does not
-    /// answer in time with what it should.
+    /// Returns [`ErrorKind::InvalidInput`] if the address is not valid, and
+    /// [`ErrorKind::Unavailable`] if the server does not answer as it should. Returns
+    /// [`ErrorKind::DeadlineExceeded`] if it does not answer in time.
     pub async fn fetch(admin: &str) -> Result<Self, Error> {
         let reading = tokio::time::timeout(PATIENCE, fetch(admin)).await;
         let text = reading.map_err(|_elapsed| Error::deadline("reading metrics"))??;
         Ok(Self::parse(&text))
     }
 
-    /// Reads the text format. Lines that it does not know are left out.
+    /// Parses the text format. Unknown lines are left out.
     pub fn parse(text: &str) -> Self {
         Self(text.lines().filter_map(parse_line).collect())
     }
 
-    /// Adds another server's.
+    /// Adds the metrics of another server.
     pub fn add(&mut self, other: Self) {
         for (series, value) in other.0 {
             *self.0.entry(series).or_default() += value;
         }
     }
 
-    /// The sum of a gauge over its labels; `None` if no metric's name ends so.
+    /// Returns the sum of a gauge over its labels. Returns `None` if the name of no metric ends
+    /// with `ending`.
     pub fn sum_ending(&self, ending: &str) -> Option<f64> {
         let values = self.0.iter().filter(|(series, _)| series.name.ends_with(ending));
         values.map(|(_, value)| *value).fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
     }
 
-    /// What the histograms in seconds say of the time since `before`; what took longest first.
+    /// Returns the observations of the histograms in seconds since `before`, sorted by total time,
+    /// the longest first.
     pub fn parts_since(&self, before: &Self) -> Vec<ServerPart> {
         let since = |series: &Series| {
             let (now, then) = (self.0.get(series), before.0.get(series));
@@ -116,7 +122,8 @@ impl Metrics {
         parts
     }
 
-    /// Upper bounds in seconds, ascending, with how many stayed below.
+    /// Returns the upper bounds of buckets in seconds, ascending, with the numbers of observations
+    /// below them.
     fn buckets(
         &self,
         base: &str,
@@ -166,7 +173,7 @@ async fn fetch(admin: &str) -> Result<String, Error> {
         let body = Limited::new(response.into_body(), MOST_BYTES).collect().await?.to_bytes();
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>((status, body))
     };
-    // The connection does its work beside the answer. Where it breaks, the answer says so.
+    // The connection is driven beside the answer. If it breaks, the answer fails.
     let driving = async {
         drop(connection.await);
         std::future::pending::<()>().await;
@@ -181,7 +188,7 @@ async fn fetch(admin: &str) -> Result<String, Error> {
     }
 }
 
-/// `name{label="value",…} value [timestamp]`.
+/// Parses `name{label="value",…} value [timestamp]`.
 fn parse_line(line: &str) -> Option<(Series, f64)> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -201,7 +208,7 @@ fn parse_line(line: &str) -> Option<(Series, f64)> {
     Some((Series { name: name.to_owned(), labels }, value))
 }
 
-/// Labels by name, and what comes after the closing brace.
+/// Parses labels, sorted by name. Also returns what follows the closing brace.
 fn parse_labels(mut rest: &str) -> Option<(Vec<(String, String)>, &str)> {
     let mut labels = Vec::new();
     loop {
@@ -237,7 +244,7 @@ fn shown(base: &str, labels: &[(String, String)]) -> String {
     }
 }
 
-/// What a histogram's time went into, by the words of its name and labels.
+/// Guesses what the time of a histogram was spent on, by the words of its name and labels.
 fn kind_of(base: &str, labels: &[(String, String)]) -> &'static str {
     let words = shown(base, labels);
     let has = |any: &[&str]| any.iter().any(|word| words.contains(word));

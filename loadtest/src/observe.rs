@@ -1,4 +1,5 @@
-//! Looks at a server from outside: its processes' memory, its data directory, its metrics, its corpora.
+//! Observation of a server from outside: the memory of its processes, its data directory, its
+//! metrics and its corpora.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,60 +11,60 @@ use walkdir::WalkDir;
 
 use crate::metrics::Metrics;
 
-/// What to look at, as far as it is given.
+/// Parts of a server to observe. Each may be absent.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Ids of the server's processes on this machine.
     pub processes: Vec<u32>,
-    /// Its data directory on this machine.
+    /// Data directory of the server on this machine.
     pub data_dir: Option<PathBuf>,
-    /// Admin addresses of its nodes, such as `http://127.0.0.1:9421`.
+    /// Admin addresses of the nodes, such as `http://127.0.0.1:9421`.
     pub admins: Vec<String>,
 }
 
-/// One look.
+/// Figures of a server at one time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
     /// Seconds from the beginning of the run.
     pub at_secs: f64,
-    /// Memory of all processes, bytes.
+    /// Resident memory of all processes in bytes.
     pub resident_bytes: Option<f64>,
-    /// Files in the data directory.
+    /// Number of files in the data directory.
     pub files: Option<f64>,
-    /// Bytes of those.
+    /// Size of these files in bytes.
     pub data_bytes: Option<f64>,
-    /// Versions that tables keep.
+    /// Number of versions that tables keep.
     pub versions: Option<f64>,
-    /// Fragments that tables consist of.
+    /// Number of fragments of which tables consist.
     pub fragments: Option<f64>,
-    /// Documents in the corpora.
+    /// Number of documents in the corpora.
     pub documents: Option<f64>,
-    /// Of those, how many wait to be indexed.
+    /// Number of documents that wait to be indexed.
     pub pending: Option<f64>,
 }
 
-/// A figure of a [`Sample`].
+/// Figure of a [`Sample`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// Memory of all processes.
+    /// Resident memory of all processes.
     ResidentBytes,
-    /// Files in the data directory.
+    /// Number of files in the data directory.
     Files,
-    /// Bytes of those.
+    /// Size of these files.
     DataBytes,
-    /// Versions that tables keep.
+    /// Number of versions that tables keep.
     Versions,
-    /// Fragments that tables consist of.
+    /// Number of fragments of which tables consist.
     Fragments,
-    /// Documents in the corpora.
+    /// Number of documents in the corpora.
     Documents,
-    /// Documents that wait to be indexed.
+    /// Number of documents that wait to be indexed.
     Pending,
 }
 
 impl Figure {
-    /// All, in the order of reports.
+    /// All figures, in the order of reports.
     pub const ALL: [Self; 7] = [
         Self::ResidentBytes,
         Self::Files,
@@ -74,7 +75,7 @@ impl Figure {
         Self::Pending,
     ];
 
-    /// Its value in a sample.
+    /// Returns the value of the figure in a sample.
     pub fn of(self, sample: &Sample) -> Option<f64> {
         match self {
             Self::ResidentBytes => sample.resident_bytes,
@@ -87,7 +88,7 @@ impl Figure {
         }
     }
 
-    /// What it is called, for people.
+    /// Returns the title of the figure for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::ResidentBytes => "resident memory, MiB",
@@ -100,7 +101,7 @@ impl Figure {
         }
     }
 
-    /// The value in the unit of its title.
+    /// Converts a value to the unit of the title.
     pub fn shown(self, value: f64) -> f64 {
         match self {
             Self::ResidentBytes | Self::DataBytes => value / f64::from(1 << 20),
@@ -109,7 +110,7 @@ impl Figure {
     }
 }
 
-/// What a data directory holds.
+/// Content of a data directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Folder {
     files: u64,
@@ -119,7 +120,8 @@ struct Folder {
 }
 
 impl Observed {
-    /// Looks once. What cannot be seen is absent; corpora that do not answer, too.
+    /// Takes a sample. Figures that cannot be observed are absent, as are those of corpora that do
+    /// not answer.
     pub(crate) async fn look(&self, corpora: &[(Client, CorpusName)], at: Duration) -> Sample {
         let metrics = match self.admins.is_empty() {
             true => None,
@@ -155,10 +157,10 @@ impl Observed {
         }
     }
 
-    /// The metrics of all nodes together.
+    /// Returns the sum of the metrics of all nodes.
     ///
     /// # Errors
-    /// Those of the first that does not tell.
+    /// Returns the error of the first node that does not answer.
     pub(crate) async fn metrics(&self) -> Result<Metrics, Error> {
         let mut all = Metrics::default();
         for admin in &self.admins {
@@ -169,7 +171,7 @@ impl Observed {
 }
 
 impl Folder {
-    /// Counts what is in a folder; files may come and go meanwhile.
+    /// Counts the content of a folder. Files may come and go meanwhile.
     fn of(path: &Path) -> Self {
         let mut folder = Self::default();
         for entry in WalkDir::new(path).into_iter().flatten() {
@@ -182,7 +184,8 @@ impl Folder {
             let parent = entry.path().parent().and_then(Path::file_name);
             let within = |name: &str| parent.is_some_and(|parent| parent == name);
             let is_kind = |kind: &str| entry.path().extension().is_some_and(|found| found == kind);
-            // As Lance lays tables out: one manifest for each version, one file for each fragment.
+            // Layout of Lance tables: one manifest for each version, and one file for each
+            // fragment.
             folder.versions += u64::from(within("_versions") && is_kind("manifest"));
             folder.fragments += u64::from(within("data") && is_kind("lance"));
         }
@@ -190,7 +193,7 @@ impl Folder {
     }
 }
 
-/// Memory that a process holds; `None` where it or the system does not tell.
+/// Returns the memory of a process in bytes. Returns `None` if the system does not report it.
 fn resident_bytes(process: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! What became of a request.
+//! Outcomes of requests.
 
 use std::time::Duration;
 
@@ -7,93 +7,93 @@ use serde::Serialize;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-/// Why a request was not sent, for the report.
+/// Reason in the report: the limit of requests under way was reached.
 pub(crate) const CLIENT_LIMIT: &str = "not sent: client limit";
-/// Nothing was left that the run could have forgotten.
+/// Reason in the report: no document that this run ingested was left to forget.
 pub(crate) const NOTHING_TO_FORGET: &str = "not sent: nothing to forget";
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     /// The server did what was asked.
     Done(Done),
-    /// The server, or the connection to it, said no.
+    /// The server refused or failed, or the connection to it broke.
     Failed(Failure),
-    /// It was not sent, and why.
+    /// The request was not sent, for the given reason.
     NotSent(&'static str),
 }
 
-/// What an answered request brought.
+/// Result of a request that was done.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
-    /// Whether it was right.
+    /// Verdict on the result.
     pub judgement: Judgement,
     /// Whether shards were missing, so that less was searched than there is.
     pub is_partial: bool,
-    /// Where the server's time went, if it tells.
+    /// Parts of the server's time, if it reports them.
     pub timing: Option<ServerTime>,
-    /// Documents that were acknowledged or forgotten.
+    /// Number of documents that were acknowledged or forgotten.
     pub documents: u64,
 }
 
-/// Whether what came is what is known to be right.
+/// Verdict on a result, compared with what is known to be right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// It is.
+    /// The result is right.
     Right,
-    /// It is not.
+    /// The result is wrong.
     Wrong,
-    /// The server said that it does not know, though it should.
+    /// The server said that it does not know, although it should.
     Abstained,
     /// There is nothing to judge.
     #[default]
     None,
 }
 
-/// Where the time of a request went within the server.
+/// Parts of the time that a request took within the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServerTime {
-    /// Waiting for a place and for a device.
+    /// Time of waiting for a place and for a device.
     pub queue: Duration,
-    /// Embedding, and judging and composing.
+    /// Time of embedding, judging and composing.
     pub compute: Duration,
-    /// In the shards.
+    /// Time in the shards.
     pub store: Duration,
-    /// From the request's arrival to its end.
+    /// Time from the request's arrival to its end.
     pub total: Duration,
 }
 
-/// A request that failed.
+/// Failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub status: StatusKey,
-    /// When the server says that it may be tried again.
+    /// Retry delay that the server asked for.
     pub retry_after: Option<Duration>,
 }
 
-/// A status as it is counted.
+/// gRPC status as it is counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct StatusKey {
     /// Name of the gRPC code, such as `RESOURCE_EXHAUSTED`.
     pub code: &'static str,
-    /// Reason of its `ErrorInfo`; empty if it has none.
+    /// Reason of the `ErrorInfo`. Empty if there is none.
     pub reason: String,
 }
 
 impl StatusKey {
-    /// Of a request that the server did.
+    /// Returns the status of a request that was done.
     pub(crate) fn ok() -> Self {
         Self { code: name_of(Code::Ok), reason: String::new() }
     }
 
-    /// Whether it says that there is no room now.
+    /// Returns whether the status says that there is no room now.
     pub fn is_refusal(&self) -> bool {
         self.code == name_of(Code::ResourceExhausted)
     }
 }
 
 impl Failure {
-    /// What the client's error tells: the status that came, if one came.
+    /// Extracts the failure from an error of the client: the status that came, if there is one.
     pub fn of(error: &Error) -> Self {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(now) = cause {
@@ -109,14 +109,15 @@ impl Failure {
     fn of_status(status: &Status) -> Self {
         let details = status.get_error_details();
         let told = details.error_info().map(|info| info.reason.clone());
-        // Without a reason it was made on this side: the time was up, or the connection broke.
+        // A status without a reason was made on this side: by a timeout, or a broken connection.
         let made_here = if is_timeout(status) { "CLIENT_DEADLINE" } else { "TRANSPORT" };
         let reason = told.unwrap_or_else(|| made_here.to_owned());
         let retry_after = details.retry_info().and_then(|info| info.retry_delay);
         Self { status: StatusKey { code: name_of(status.code()), reason }, retry_after }
     }
 
-    /// A document that was refused within a stream that went on.
+    /// Returns the failure of a request with a document that was refused, within a stream that
+    /// continued.
     pub fn refused_document(reason: String, is_retryable: bool) -> Self {
         let code = match reason.as_str() {
             "RESOURCE_EXHAUSTED" => Code::ResourceExhausted,
@@ -126,7 +127,7 @@ impl Failure {
         Self { status: StatusKey { code: name_of(code), reason }, retry_after: None }
     }
 
-    /// The client waited no longer.
+    /// Returns the failure of a request for which the client stopped waiting.
     pub fn gave_up() -> Self {
         let reason = "CLIENT_GAVE_UP".to_owned();
         Self {
@@ -136,7 +137,7 @@ impl Failure {
     }
 }
 
-/// Whether this side's clock ended the call.
+/// Returns whether the clock of this side ended the call.
 fn is_timeout(status: &Status) -> bool {
     let mut cause = std::error::Error::source(status);
     while let Some(now) = cause {
@@ -148,7 +149,7 @@ fn is_timeout(status: &Status) -> bool {
     false
 }
 
-/// The name of a code as gRPC writes it.
+/// Returns the name of a code as gRPC writes it.
 fn name_of(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -1,4 +1,4 @@
-//! What a run counts: outcomes and times by phase and flow, and over time.
+//! Counts of a run: outcomes and times by phase and flow, and over time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use serde::Serialize;
 
 use crate::outcome::{Done, Failure, Judgement, Outcome, StatusKey};
 
-/// Points of a plot over time.
+/// Target for the number of points of a plot over time. A plot has less than twice as many.
 const MOST_POINTS: u64 = 300;
-/// Significant digits that a histogram keeps of a time.
+/// Number of significant digits that a histogram keeps of a time.
 const DIGITS: u8 = 3;
 
-/// A longer time counts as this: a day.
+/// Maximum time that a histogram records: a day. Longer times count as this.
 const LONGEST_MICROS: u64 = 86_400_000_000;
 
-/// A request that ended; all times are of one clock, from the beginning of the run.
+/// Request that ended. All times are measured from the beginning of the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
-    /// When it was due.
+    /// Time at which the request was due.
     pub scheduled: Duration,
-    /// When it was sent.
+    /// Time at which the request was sent.
     pub sent: Duration,
-    /// When its answer was whole.
+    /// Time at which the answer was complete.
     pub ended: Duration,
     pub outcome: Outcome,
 }
 
-/// Times, in microseconds.
+/// Histogram of times in microseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Times(Histogram<u64>);
 
@@ -58,27 +58,27 @@ impl Times {
     }
 }
 
-/// A distribution of times, milliseconds.
+/// Distribution of times in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
-    /// How many.
+    /// Number of times.
     pub count: u64,
-    /// Their mean.
+    /// Mean.
     pub mean_ms: f64,
-    /// Half of them are no longer.
+    /// Median: half of the times are not longer.
     pub p50_ms: f64,
-    /// 90 % of them are no longer.
+    /// 90th percentile.
     pub p90_ms: f64,
-    /// 99 % of them are no longer.
+    /// 99th percentile.
     pub p99_ms: f64,
-    /// 99.9 % of them are no longer.
+    /// 99.9th percentile.
     pub p999_ms: f64,
-    /// The longest.
+    /// Maximum.
     pub max_ms: f64,
 }
 
 impl Latency {
-    /// The time that `percentile` of 100 stay within, of those that are kept.
+    /// Returns the time of a percentile.
     pub fn at(&self, percentile: Percentile) -> f64 {
         match percentile {
             Percentile::P50 => self.p50_ms,
@@ -89,57 +89,58 @@ impl Latency {
     }
 }
 
-/// The percentiles that are kept.
+/// Percentiles that are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Percentile {
-    /// The median.
+    /// Median.
     P50,
-    /// 90 of 100.
+    /// 90th percentile.
     P90,
-    /// 99 of 100.
+    /// 99th percentile.
     #[default]
     P99,
-    /// 999 of 1000.
+    /// 99.9th percentile.
     P999,
 }
 
-/// What is known of one flow in one phase.
+/// Counts of one flow in one phase.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FlowCounts {
     pub scheduled: u64,
     pub sent: u64,
     pub not_sent: BTreeMap<&'static str, u64>,
     pub statuses: BTreeMap<StatusKey, StatusCount>,
-    /// When the last answer came, from the beginning of the run.
+    /// Time of the latest answer, from the beginning of the run.
     pub last_done: Duration,
     pub documents: u64,
     pub right: u64,
     pub wrong: u64,
     pub abstained: u64,
     pub partial: u64,
-    /// From when a request was due to its answer.
+    /// Latencies of requests that were done, from when each was due to its answer.
     pub latency: Times,
-    /// The same of requests that failed.
+    /// Latencies of requests that failed or were refused.
     pub failed_latency: Times,
     pub parts: Parts,
 }
 
-/// Where the time of answered requests went.
+/// Parts of the latency of requests that were done.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
-    /// From when it was due until it was sent.
+    /// Time from when a request was due until it was sent.
     pub late: Times,
-    /// Between sending and the server's own time: connections, their queues, and the client.
+    /// Time between sending and the answer outside of the server's own time: connections, their
+    /// queues, and the client.
     pub wire: Times,
     pub queue: Times,
     pub compute: Times,
     pub store: Times,
-    /// What the server spent otherwise.
+    /// Time that the server spent otherwise.
     pub rest: Times,
 }
 
-/// How often a status came, and the delays that it asked for.
+/// Number of occurrences of a status, with the retry delays that it asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct StatusCount {
     pub count: u64,
@@ -148,7 +149,7 @@ pub(crate) struct StatusCount {
 }
 
 impl FlowCounts {
-    /// Notes what became of a request. That it was due is counted when it is.
+    /// Records the outcome of a request. `scheduled` is counted elsewhere, when the request is due.
     pub fn note(&mut self, request: &Ended) {
         if let Outcome::NotSent(why) = request.outcome {
             *self.not_sent.entry(why).or_default() += 1;
@@ -214,7 +215,7 @@ impl FlowCounts {
     }
 }
 
-/// What is known of one flow over time.
+/// Counts of one flow over time.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     width: Duration,
@@ -232,7 +233,7 @@ struct Bucket {
 }
 
 impl Timeline {
-    /// Of a run that takes about so long.
+    /// Creates a timeline for a run that takes about `length`.
     pub fn over(length: Duration) -> Self {
         let width = Duration::from_secs((length.as_secs() / MOST_POINTS).max(1));
         Self { width, buckets: Vec::new() }
@@ -281,24 +282,24 @@ impl Timeline {
     }
 }
 
-/// A flow at a time. Latencies are those of the requests that were due then.
+/// Rates and latencies of a flow at a time. Latencies are those of requests that were due then.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Point {
     /// Seconds from the beginning of the run.
     pub at_secs: f64,
-    /// Requests that were due, a second.
+    /// Requests per second that were due.
     pub offered_per_sec: f64,
-    /// Requests whose answer came then, a second.
+    /// Requests per second whose answer came.
     pub done_per_sec: f64,
-    /// Of those that were due, how many a second were refused.
+    /// Requests per second that were due and were refused.
     pub refused_per_sec: f64,
-    /// Of those that were due, how many a second failed otherwise.
+    /// Requests per second that were due and failed otherwise.
     pub failed_per_sec: f64,
-    /// Of those that were due, how many a second were not sent.
+    /// Requests per second that were due and were not sent.
     pub not_sent_per_sec: f64,
-    /// Median, milliseconds.
+    /// Median latency in milliseconds.
     pub p50_ms: Option<f64>,
-    /// 99th percentile, milliseconds.
+    /// 99th percentile of the latency in milliseconds.
     pub p99_ms: Option<f64>,
 }
 

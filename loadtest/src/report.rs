@@ -1,4 +1,4 @@
-//! What a run found: as data, and as text. The page is in [`page`].
+//! Report of a run, as data and as text. The HTML page is in [`page`].
 
 pub mod page;
 mod plot;
@@ -14,148 +14,148 @@ use crate::outcome::StatusKey;
 use crate::record::{FlowCounts, Latency, Point};
 use crate::verdict::Verdict;
 
-/// Histograms of a server that are shown of a phase.
+/// Maximum number of server histograms that are shown of a phase.
 const MOST_SERVER_PARTS: usize = 12;
 
-/// What a run found.
+/// Results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Of the scenario.
+    /// Title of the scenario.
     pub title: String,
-    /// What the scenario is to find out.
+    /// Purpose of the scenario.
     pub about: String,
-    /// When the run began, RFC 3339.
+    /// Time at which the run began, in RFC 3339.
     pub began: String,
-    /// Seed that it was made of.
+    /// Seed of the run.
     pub seed: u64,
-    /// Cores of the machine that asked.
+    /// Number of cores of the machine that sent the requests.
     pub cores: usize,
-    /// Why it ended before its time; empty if it did not.
+    /// Reason why the run ended early. Empty if it did not.
     pub ended_early: String,
-    /// What was there before the first request, for people.
+    /// Description of the content before the first request, for people.
     pub prepared: String,
-    /// The phases, in order.
+    /// Phases, in order.
     pub phases: Vec<PhaseReport>,
-    /// The flows over time.
+    /// Flows over time.
     pub timelines: Vec<TimelineReport>,
-    /// The server over time.
+    /// Samples of the server over time.
     pub samples: Vec<Sample>,
-    /// What is left of what was acknowledged.
+    /// Check of the documents that were acknowledged.
     pub kept: Vec<KeptReport>,
-    /// Whether the expectations hold.
+    /// Verdicts on the expectations.
     pub verdicts: Vec<Verdict>,
 }
 
-/// A phase.
+/// Results of a phase.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PhaseReport {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// Seconds from the beginning of the run.
+    /// Beginning in seconds from the beginning of the run.
     pub from_secs: f64,
-    /// Seconds that it took.
+    /// Length in seconds.
     pub secs: f64,
-    /// The flows in it.
+    /// Flows in the phase.
     pub flows: Vec<FlowReport>,
-    /// What the servers' own histograms say of it; what took longest first.
+    /// Histograms of the servers for the phase, sorted by total time, the longest first.
     pub server: Vec<ServerPart>,
 }
 
-/// A flow in a phase. Latencies count from when a request was due.
+/// Results of a flow in a phase. Latencies count from when a request was due.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FlowReport {
-    /// Its name.
+    /// Name of the flow.
     pub flow: String,
-    /// Requests that were due.
+    /// Number of requests that were due.
     pub scheduled: u64,
-    /// Requests that were sent.
+    /// Number of requests that were sent.
     pub sent: u64,
-    /// Requests that were not, by why.
+    /// Numbers of requests that were not sent, by reason.
     pub not_sent: Vec<(String, u64)>,
-    /// Requests that were done.
+    /// Number of requests that were done.
     pub done: u64,
-    /// Requests that the server refused for now (RESOURCE_EXHAUSTED).
+    /// Number of requests that the server refused for now (RESOURCE_EXHAUSTED).
     pub refused: u64,
-    /// Requests that failed otherwise.
+    /// Number of requests that failed otherwise.
     pub failed: u64,
-    /// Requests that were due, a second.
+    /// Requests per second that were due.
     pub offered_per_sec: f64,
-    /// Requests that were done, a second, until the last of them was.
+    /// Requests per second that were done, measured until the last of them was done.
     pub done_per_sec: f64,
-    /// Documents that were acknowledged or forgotten, a second.
+    /// Documents per second that were acknowledged or forgotten.
     pub documents_per_sec: f64,
-    /// Of requests that were done.
+    /// Latency of requests that were done.
     pub latency: Latency,
-    /// Of requests that were refused or failed.
+    /// Latency of requests that were refused or failed.
     pub failed_latency: Latency,
-    /// What that of requests that were done consists of.
+    /// Parts of the latency of requests that were done.
     pub parts: Vec<PartReport>,
-    /// How often each status came.
+    /// Numbers of occurrences of each status.
     pub statuses: Vec<StatusReport>,
-    /// Of the answers that can be judged, the share that was right.
+    /// Share of right answers among those that can be judged.
     pub right_share: Option<f64>,
-    /// Answers that were right.
+    /// Number of right answers.
     pub right: u64,
-    /// Answers that were wrong.
+    /// Number of wrong answers.
     pub wrong: u64,
-    /// Answers that said that they do not know, though they should.
+    /// Number of answers that said that they do not know, although they should.
     pub abstained: u64,
-    /// Answers that miss shards.
+    /// Number of answers that miss shards.
     pub partial: u64,
 }
 
-/// A part of a latency.
+/// Part of a latency.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PartReport {
-    /// Which.
+    /// Name of the part.
     pub part: &'static str,
-    /// How long.
+    /// Distribution of its times.
     pub time: Latency,
 }
 
-/// A status.
+/// Number of occurrences of a status.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StatusReport {
-    /// Which.
+    /// Status.
     #[serde(flatten)]
     pub status: StatusKey,
-    /// How often it came.
+    /// Number of occurrences.
     pub count: u64,
-    /// Shortest delay after which it asked to be tried again, milliseconds.
+    /// Shortest retry delay that it asked for, in milliseconds.
     pub least_delay_ms: Option<f64>,
-    /// Longest such delay.
+    /// Longest retry delay that it asked for, in milliseconds.
     pub most_delay_ms: Option<f64>,
 }
 
-/// A flow over time.
+/// Flow over time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TimelineReport {
-    /// Its name.
+    /// Name of the flow.
     pub flow: String,
-    /// In order.
+    /// Points in order of time.
     pub points: Vec<Point>,
 }
 
-/// What is left of what was acknowledged to a tenant.
+/// Check of the documents that were acknowledged to a tenant.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct KeptReport {
-    /// Whose.
+    /// Name of the tenant.
     pub tenant: String,
-    /// Documents that have to be there.
+    /// Number of documents that must be stored.
     pub expected: u64,
-    /// Of those, how many are not.
+    /// Number of these documents that are not stored.
     pub lost: u64,
-    /// Documents that were forgotten and are there.
+    /// Number of documents that were forgotten but are still stored.
     pub undead: u64,
 }
 
 impl Report {
-    /// Whether all expectations hold.
+    /// Returns whether all expectations hold.
     pub fn holds(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.holds)
     }
 
-    /// Latency of a flow in a phase; `None` if nothing was done then.
+    /// Returns the latency of a flow in a phase. Returns `None` if nothing was done in it.
     pub(crate) fn latency(&self, phase: &str, flow: &str) -> Option<&Latency> {
         let phase = self.phases.iter().find(|known| known.name == phase)?;
         Some(&phase.flow(flow)?.latency).filter(|latency| latency.count > 0)
@@ -167,14 +167,14 @@ impl PhaseReport {
         self.flows.iter().find(|flow| flow.flow == name)
     }
 
-    /// The parts of the server's time that are worth showing.
+    /// Returns the histograms of the servers that are worth showing.
     fn server_shown(&self) -> &[ServerPart] {
         &self.server[..self.server.len().min(MOST_SERVER_PARTS)]
     }
 }
 
 impl FlowReport {
-    /// A flow in a phase that began at `from`.
+    /// Summarises the counts of a flow in a phase that began at `from` and took `secs` seconds.
     pub(crate) fn of(flow: &str, counts: &FlowCounts, from: Duration, secs: f64) -> Self {
         let taken = counts.last_done.saturating_sub(from).as_secs_f64();
         let judged = counts.right + counts.wrong + counts.abstained;
@@ -204,7 +204,7 @@ impl FlowReport {
             refused: counts.refused(),
             failed: counts.failed(),
             offered_per_sec: counts.scheduled as f64 / secs,
-            // What is still under way when a phase ends takes its time, too.
+            // Requests that are still under way when a phase ends take their time, too.
             done_per_sec: counts.done() as f64 / taken.max(secs),
             documents_per_sec: counts.documents as f64 / secs,
             latency: counts.latency.summary(),
@@ -311,10 +311,10 @@ impl fmt::Display for Report {
 }
 
 impl StatusReport {
-    /// The status with the delays that it asked for, for people.
+    /// Formats the status with its retry delays, for people.
     fn shown(&self) -> String {
         let StatusKey { code, reason } = &self.status;
-        // Most reasons of a refusal say what the code says.
+        // Most reasons of a refusal repeat the code.
         let reason =
             if reason.is_empty() || reason == code { String::new() } else { format!(" {reason}") };
         let delay = match (self.least_delay_ms, self.most_delay_ms) {

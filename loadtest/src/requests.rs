@@ -1,4 +1,4 @@
-//! One request at a time: sends it, waits for its answer, and judges it by what is known.
+//! Single requests: sending one, waiting for its answer, and judging it by what is known.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,44 +15,45 @@ use crate::outcome::{Done, Failure, Judgement, NOTHING_TO_FORGET, Outcome, Serve
 use crate::scenario::Act;
 use crate::texts::Texts;
 
-/// How long the client waits beyond the deadline that it sent, for the server to say that it has passed.
+/// Time that the client waits beyond the deadline that it sent, so that the server can report that
+/// it has passed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A tenant at work.
+/// State of a tenant during a run.
 #[derive(Debug)]
 pub(crate) struct TenantState {
     pub name: String,
     pub corpus: CorpusName,
     pub texts: Texts,
-    /// Documents that questions are about: those with numbers below.
+    /// Number of initial documents. Questions are about documents with lower numbers.
     pub known_documents: u64,
     next_document: AtomicU64,
     ledger: Mutex<Ledger>,
 }
 
-/// What is known of the documents that a run brought.
+/// State of the documents that a run ingested.
 #[derive(Debug, Default)]
 struct Ledger {
-    /// Acknowledged and to be kept, the oldest first.
+    /// Documents that were acknowledged and must be kept, oldest first.
     kept: VecDeque<u64>,
-    /// Under way, or ended so that nobody knows.
+    /// Documents of requests that are under way or ended with an unknown result.
     unsure: HashSet<u64>,
-    /// Receipts say that they are gone.
+    /// Documents that receipts report as forgotten.
     forgotten: HashSet<u64>,
 }
 
-/// What a server still has of what it acknowledged.
+/// Comparison of what a server has with what it acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Acknowledged and not forgotten.
+    /// Number of documents that were acknowledged and not forgotten.
     pub expected: u64,
-    /// Of those, how many are not there.
+    /// Number of these documents that are not stored.
     pub lost: u64,
-    /// Forgotten, and there all the same.
+    /// Number of documents that were forgotten but are still stored.
     pub undead: u64,
 }
 
-/// Connections of one flow, taken in turn.
+/// Connections of one flow, used in rotation.
 #[derive(Debug)]
 pub(crate) struct Connections {
     clients: Vec<Client>,
@@ -60,7 +61,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// At least one.
+    /// Creates the rotation. `clients` must not be empty.
     pub fn new(clients: Vec<Client>) -> Self {
         Self { clients, next: AtomicUsize::new(0) }
     }
@@ -77,12 +78,12 @@ impl TenantState {
         Self { name, corpus, texts, known_documents, next_document, ledger: Mutex::default() }
     }
 
-    // No code that can panic runs under the lock.
+    // No code that can panic runs under the lock, so a poisoned lock holds a valid ledger.
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends one request and waits for what becomes of it, a little longer than its deadline.
+    /// Sends one request and waits for its outcome, a little longer than its deadline.
     pub async fn perform(
         &self,
         connections: &Connections,
@@ -179,11 +180,11 @@ impl TenantState {
         Ok(Outcome::Done(Done { judgement, documents, ..Done::default() }))
     }
 
-    /// Holds what the server has against what it acknowledged. What ended so that nobody knows may be
-    /// there or not.
+    /// Compares what the server has with what it acknowledged. Documents with an unknown result may
+    /// be stored or not.
     ///
     /// # Errors
-    /// Those of listing documents.
+    /// Returns the errors of listing documents.
     pub async fn kept(&self, client: &Client) -> Result<Kept, Error> {
         let listed = client.documents(&self.corpus, DocumentStage::Unspecified).await?;
         let there: HashSet<&str> = listed.iter().map(|document| document.id.as_str()).collect();
@@ -226,7 +227,7 @@ fn judged_answer(answer: &query::Answer, expected: &str) -> Done {
     }
 }
 
-/// Reads an answer's stream to its end.
+/// Reads the stream of an answer to its end.
 async fn last_answer(
     client: &Client,
     corpus: &CorpusName,
@@ -243,7 +244,7 @@ async fn last_answer(
 }
 
 fn server_time(timing: &query::Timing) -> ServerTime {
-    // What is absent or negative is no time.
+    // An absent or negative duration counts as zero.
     let duration = |given: &Option<clew_proto::Duration>| {
         given.and_then(|given| Duration::try_from(given).ok()).unwrap_or_default()
     };

@@ -1,4 +1,4 @@
-//! A run: prepares corpora, sends requests when they are due, and gathers what becomes of them.
+//! Runs: preparing corpora, sending requests when they are due, and collecting the outcomes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,31 +24,31 @@ use crate::scenario::{Flow, Phase, Scenario, Tenant};
 use crate::schedule::Schedule;
 use crate::texts::{Texts, mixed};
 
-/// How long documents may take to be there and to be found before the first request.
+/// Maximum time to ingest and index the initial documents.
 const PREPARING: Duration = Duration::from_secs(3600);
-/// How long one call of the preparation, or of the look at the end, may take.
+/// Maximum time of one call during the preparation and the final check.
 const CALL: Duration = Duration::from_secs(120);
-/// Between two looks at whether trees and graphs are made.
+/// Interval between two checks whether trees and graphs are built.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Beyond a request's deadline, how long it may take to end.
+/// Time beyond its deadline that a request may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(5);
 
-/// A run that is to be made.
+/// Run to execute.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is asked.
+    /// Scenario of the run.
     pub scenario: Scenario,
-    /// Whom.
+    /// Server to test.
     pub target: Target,
-    /// Where to look meanwhile.
+    /// Parts of the server to observe.
     pub observed: Observed,
-    /// Whether corpora of the same names are deleted first; otherwise they are an error.
+    /// Whether corpora of the same names are deleted first. Otherwise they are an error.
     pub replace: bool,
-    /// Whether the corpora stay when it is over.
+    /// Whether the corpora are kept after the run.
     pub keep: bool,
 }
 
-/// What all requests of a run share.
+/// State that all requests of a run share.
 struct Run {
     scenario: Scenario,
     began: Instant,
@@ -66,25 +66,26 @@ struct FlowState {
     places: Arc<Semaphore>,
 }
 
-/// What was counted so far, by phase and flow, and by flow.
+/// Counts so far, by phase and flow, and by flow over time.
 struct Counts {
     phases: Vec<Vec<FlowCounts>>,
     timelines: Vec<Timeline>,
 }
 
-/// A flow in a phase, for a while.
+/// Flow in a phase.
 #[derive(Clone, Copy)]
 struct Slot {
     phase: usize,
     flow: usize,
 }
 
-/// Makes a run and judges it. `stop` ends it early, with a report of what came before; `say` is told what
-/// goes on, for people.
+/// Executes a run and judges it. `stop` ends the run early, with a report of what came before.
+/// `say` is called with progress messages for people.
 ///
 /// # Errors
-/// What keeps it from beginning: a server that does not answer, a corpus that is there already, documents
-/// that are refused. What goes wrong with requests is in the report.
+/// Returns an error if the preparation fails (the server does not answer, a corpus exists already,
+/// documents are refused), if documents cannot be listed after the run, or if the corpora cannot be
+/// deleted. Failures of requests are in the report.
 pub async fn run(
     plan: Plan,
     stop: watch::Receiver<bool>,
@@ -211,7 +212,8 @@ async fn make_corpus(
     }
 }
 
-/// Brings the documents that questions are about, and waits until they can be found. Tells what it took.
+/// Ingests the documents that questions are about, and waits until they can be found. Returns a
+/// description of the times it took.
 async fn fill(
     client: &Client,
     corpus: &CorpusName,
@@ -260,7 +262,7 @@ async fn fill(
     }
 }
 
-/// Looks at the server from time to time.
+/// Takes samples of the server at intervals.
 async fn look(
     run: Arc<Run>,
     observed: Observed,
@@ -275,7 +277,7 @@ async fn look(
             () = tokio::time::sleep_until(next.into()) => {}
             _ = is_over.wait_for(|over| *over) => break,
         }
-        // A look that takes long, or longer than the run, is left out.
+        // A sample that takes too long, or longer than the run, is left out.
         let looking = observed.look(&corpora, run.began.elapsed());
         tokio::select! {
             sample = tokio::time::timeout(interval.max(CALL), looking) => samples.extend(sample),
@@ -285,7 +287,7 @@ async fn look(
     samples
 }
 
-/// When a phase was, and what the servers said at its ends.
+/// Time of a phase, with the metrics of the servers before and after it.
 struct PhaseTimes {
     name: String,
     from: Duration,
@@ -296,7 +298,7 @@ struct PhaseTimes {
 
 impl Run {
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // A panic under the lock is a bug of this program; what was counted is whole all the same.
+        // A panic under the lock is a bug of this program, but the counts are still consistent.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -314,7 +316,7 @@ impl Run {
         }
     }
 
-    /// Goes through all phases.
+    /// Runs all phases.
     async fn drive(
         self: &Arc<Self>,
         observed: &Observed,
@@ -367,7 +369,7 @@ impl Run {
         times
     }
 
-    /// Sends what is due in one phase, to its end. What is under way then goes on.
+    /// Sends the requests of one phase until its end. Requests that are under way then continue.
     async fn drive_phase(
         self: &Arc<Self>,
         phase: &Phase,
@@ -388,7 +390,7 @@ impl Run {
         let ends = self.began + from + length;
         let to_the_end = async {
             while driving.join_next().await.is_some() {}
-            // A flow may rest at the end of a phase.
+            // All flows may be done before the phase ends.
             let is_exhausted = self.left.load(Ordering::Relaxed) == 0;
             if !is_exhausted {
                 tokio::time::sleep_until(ends.into()).await;
@@ -400,7 +402,7 @@ impl Run {
         }
     }
 
-    /// Sends the requests of a flow when they are due, whatever became of those before.
+    /// Sends the requests of a flow when they are due, whatever the outcome of earlier ones.
     async fn drive_flow(
         self: Arc<Self>,
         schedule: Schedule,
@@ -444,12 +446,12 @@ impl Run {
         counts.timelines[slot.flow].note(ended);
     }
 
-    /// Waits until nothing is under way. Each request ends by itself.
+    /// Waits until nothing is under way. Each request ends by its deadline.
     async fn drained(&self) {
         for state in &self.flows {
             let all = state.places.acquire_many(state.flow.in_flight);
             let patience = state.flow.deadline() + DRAIN_GRACE;
-            // One that is still under way then is in no report.
+            // A request that is still under way then is in no report.
             drop(tokio::time::timeout(patience, all).await);
         }
     }
@@ -471,7 +473,7 @@ impl Run {
         }
     }
 
-    /// The reports of all phases, once nothing is under way.
+    /// Returns the reports of all phases. Called when nothing is under way.
     fn phase_reports(&self, times: Vec<PhaseTimes>) -> Vec<PhaseReport> {
         times.iter().enumerate().map(|(number, times)| self.phase_report(number, times)).collect()
     }
@@ -487,7 +489,7 @@ impl Run {
     }
 }
 
-/// What the servers say, if they are asked and do.
+/// Returns the metrics of the servers, if there are admin addresses and they answer.
 async fn metrics(observed: &Observed) -> Option<Metrics> {
     match observed.admins.is_empty() {
         true => None,

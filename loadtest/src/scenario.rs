@@ -1,4 +1,5 @@
-//! Scenarios: what is asked of a server, at which rates, and what is expected of it. Written in TOML.
+//! Scenarios, written in TOML: what is asked of a server, at which rates, and what is expected of
+//! it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::expectation::Expectation;
 use crate::schedule::Arrivals;
 
-/// Longest phase and longest run: a day.
+/// Maximum length of a phase or a step: a day.
 const MOST_SECS: u32 = 86_400;
 const MOST_PER_SEC: f64 = 100_000.0;
 const MOST_DOCUMENTS: u64 = 10_000_000;
@@ -19,41 +20,41 @@ const MOST_DOCUMENTS: u64 = 10_000_000;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is called in reports.
+    /// Title in reports.
     pub title: String,
-    /// What it is to find out, for people.
+    /// Purpose of the scenario, for people.
     #[serde(default)]
     pub about: String,
-    /// Seed of arrivals, texts and questions; `--seed` goes before it.
+    /// Seed of arrivals, texts and questions. `--seed` overrides it.
     #[serde(default = "one")]
     pub seed: u64,
-    /// How requests arrive.
+    /// Process by which requests arrive.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Most requests of a run, which ends when they are sent.
+    /// Maximum number of requests of a run, which ends when they are sent.
     #[serde(default = "request_limit")]
     pub request_limit: u64,
-    /// Seconds between two looks at the server.
+    /// Seconds between two samples of the server.
     #[serde(default = "sample_secs")]
     pub sample_secs: u32,
-    /// Seconds between the preparation and the first request, in which the server tidies up.
+    /// Seconds between the preparation and the first request, in which the server can settle.
     #[serde(default = "settle_secs")]
     pub settle_secs: u32,
-    /// What every tenant's corpus holds at first.
+    /// Initial content of the corpus of each tenant.
     #[serde(default)]
     pub corpus: CorpusShape,
-    /// Who asks; one tenant without a key if there are none.
+    /// Tenants that send requests. By default, one tenant without a key of its own.
     #[serde(default = "one_tenant")]
     pub tenants: Vec<Tenant>,
     /// Kinds of requests.
     pub flows: Vec<Flow>,
-    /// What happens, one after the other.
+    /// Phases, which run one after the other.
     #[serde(default)]
     pub phases: Vec<Phase>,
-    /// Or: rates that rise until the server is saturated, and beyond.
+    /// Alternative to phases: rates that rise until the server is saturated, and beyond.
     #[serde(default)]
     pub ladder: Option<Ladder>,
-    /// What is expected.
+    /// Expectations that the run must meet.
     #[serde(default)]
     pub expect: Vec<Expectation>,
     /// Configuration of the server that `--serve` starts, as in its configuration file.
@@ -61,17 +62,17 @@ pub struct Scenario {
     pub server: toml::Table,
 }
 
-/// What a corpus is made of.
+/// Shape of a corpus.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorpusShape {
-    /// Documents that are there before the first request; questions are about them.
+    /// Number of documents that are ingested before the first request. Questions are about these.
     pub documents: u64,
-    /// Paragraphs of a document, each of which tells one fact in about 400 bytes.
+    /// Number of paragraphs of a document. Each states one fact in about 400 bytes.
     pub paragraphs: u32,
-    /// Shards.
+    /// Number of shards.
     pub shards: u32,
-    /// Whether trees and graph are made.
+    /// Whether trees and a graph are built.
     pub structure: bool,
 }
 
@@ -81,50 +82,52 @@ impl Default for CorpusShape {
     }
 }
 
-/// Who asks.
+/// Tenant that sends requests.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tenant {
-    /// Name, that flows refer to.
+    /// Name, to which flows refer.
     pub name: String,
-    /// Name of the corpus; `load-` and the tenant's name if there is none.
+    /// Name of the corpus. Default: `load-` followed by the tenant's name.
     #[serde(default)]
     pub corpus: Option<CorpusName>,
-    /// Name of the environment variable that holds the tenant's API key; `--api-key` if there is none.
+    /// Name of the environment variable that holds the tenant's API key. Default: the key of
+    /// `--api-key`.
     #[serde(default)]
     pub api_key_env: Option<String>,
 }
 
-/// A kind of requests of one tenant.
+/// Kind of requests of one tenant.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// Name, that phases and expectations refer to.
+    /// Name, to which phases and expectations refer.
     pub name: String,
-    /// Whose; the first tenant's if it is not told.
+    /// Name of the tenant. Default: the first tenant.
     #[serde(default)]
     pub tenant: Option<String>,
-    /// What is asked.
+    /// Request to send.
     pub act: Act,
-    /// Requests that may be under way. One that is due beyond it is not sent, and counted as such.
+    /// Maximum number of requests under way. A request that is due beyond it is not sent, and
+    /// counted as such.
     #[serde(default = "in_flight")]
     pub in_flight: u32,
-    /// Milliseconds that a request may take from when it is sent.
+    /// Deadline of a request in milliseconds, from when it is sent.
     #[serde(default = "deadline_ms")]
     pub deadline_ms: u64,
 }
 
-/// What a request is.
+/// Kind of a request.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
-    /// A search for a passage that is known to hold the answer.
+    /// Searches for a passage that is known to hold the answer.
     Search(SearchAct),
-    /// A question, whose answer is known.
+    /// Asks a question whose answer is known.
     Answer(AnswerAct),
-    /// New documents, until all are acknowledged.
+    /// Ingests new documents, until all are acknowledged.
     Ingest(BatchAct),
-    /// The oldest documents that this run brought are forgotten.
+    /// Forgets the oldest documents that this run ingested.
     Forget(BatchAct),
 }
 
@@ -132,9 +135,9 @@ pub enum Act {
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchAct {
-    /// How passages are matched.
+    /// Way of matching passages.
     pub mode: SearchMode,
-    /// Items wanted; the passage is found if its document is among them.
+    /// Number of passages to return. The search is right if the known document is among them.
     pub k: usize,
 }
 
@@ -148,9 +151,9 @@ impl Default for SearchAct {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct AnswerAct {
-    /// Name of the strategy; empty for the server's default.
+    /// Name of the strategy. Empty means the server's default.
     pub strategy: String,
-    /// Most passages read; the strategy's default if it is not told.
+    /// Maximum number of passages to read. Default: that of the strategy.
     pub k: Option<u32>,
 }
 
@@ -158,7 +161,7 @@ pub struct AnswerAct {
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct BatchAct {
-    /// Documents of one request.
+    /// Number of documents in one request.
     pub documents: u32,
 }
 
@@ -168,41 +171,43 @@ impl Default for BatchAct {
     }
 }
 
-/// A time in which rates stay the same. The next begins when it is over, whatever is still under way.
+/// Time in which rates stay the same. The next phase begins when it is over, whatever is still
+/// under way.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// Name, that expectations refer to.
+    /// Name, to which expectations refer.
     pub name: String,
-    /// Seconds.
+    /// Length in seconds.
     pub secs: u32,
-    /// Requests a second, by flow; a flow that is not named rests.
+    /// Requests per second, by flow. A flow that is not named rests.
     pub per_sec: BTreeMap<String, f64>,
 }
 
-/// Rates of one flow that rise by steps. What is under way is waited for between two steps.
+/// Rates of one flow that rise by steps. Between two steps, requests under way are waited for.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ladder {
-    /// Which.
+    /// Name of the flow.
     pub flow: String,
-    /// Rate of the first step, requests a second.
+    /// Rate of the first step in requests per second.
     pub first_per_sec: f64,
-    /// Each step's rate is that of the one before times this.
+    /// Factor from the rate of one step to that of the next.
     pub factor: f64,
-    /// Seconds of each step.
+    /// Length of each step in seconds.
     pub step_secs: u32,
-    /// Most steps.
+    /// Maximum number of steps.
     pub most_steps: u32,
-    /// Steps after the first in which the server does not keep up.
+    /// Number of steps after the first step at which the server does not keep up.
     pub steps_beyond: u32,
 }
 
 impl Scenario {
-    /// Reads a scenario.
+    /// Reads a scenario from a file.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the file and what is wrong in it.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] naming the file and the problem if the
+    /// scenario cannot be read or is not valid.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Error::invalid(path.display().to_string(), "expected a readable scenario")
@@ -212,11 +217,11 @@ impl Scenario {
             .map_err(|error| Error::invalid(path.display().to_string(), error.message().to_owned()))
     }
 
-    /// Reads a scenario from TOML.
+    /// Parses a scenario from TOML.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for what is no TOML, unknown keys, and values that do not fit
-    /// together.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the text is not TOML, has unknown keys, or
+    /// has values that do not fit together.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let scenario: Self =
             toml::from_str(text).map_err(|error| Error::invalid("scenario", error.to_string()))?;
@@ -307,10 +312,10 @@ impl Scenario {
         violations.into_result()
     }
 
-    /// Multiplies all rates.
+    /// Multiplies all rates by `factor`.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] if a rate is out of range then.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if a rate is out of range then.
     pub fn scale_rates(&mut self, factor: f64) -> Result<(), Error> {
         let of_phases = self.phases.iter_mut().flat_map(|phase| phase.per_sec.values_mut());
         let of_ladder = self.ladder.iter_mut().map(|ladder| &mut ladder.first_per_sec);
@@ -318,13 +323,13 @@ impl Scenario {
         self.check()
     }
 
-    /// The tenant of a flow, by number.
+    /// Returns the number of the tenant of a flow.
     pub(crate) fn tenant_of(&self, flow: &Flow) -> usize {
         let is_his = |tenant: &Tenant| flow.tenant.as_deref() == Some(tenant.name.as_str());
         self.tenants.iter().position(is_his).unwrap_or(0)
     }
 
-    /// Seconds that it takes at most, without preparation.
+    /// Returns the maximum length of the run, without preparation.
     pub fn most_time(&self) -> Duration {
         let secs = match &self.ladder {
             Some(ladder) => ladder.step_secs.saturating_mul(ladder.most_steps),
@@ -335,10 +340,11 @@ impl Scenario {
 }
 
 impl Tenant {
-    /// Name of the tenant's corpus.
+    /// Returns the name of the tenant's corpus.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for a name that none can have.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the tenant's name does not make the name
+    /// of a corpus.
     pub fn corpus(&self) -> Result<CorpusName, Error> {
         match &self.corpus {
             Some(name) => Ok(name.clone()),
@@ -348,14 +354,14 @@ impl Tenant {
 }
 
 impl Flow {
-    /// How long a request may take.
+    /// Returns the deadline of a request, counted from when it is sent.
     pub fn deadline(&self) -> Duration {
         Duration::from_millis(self.deadline_ms)
     }
 }
 
 impl Ladder {
-    /// A step, from 0.
+    /// Returns a step of the ladder, numbered from 0.
     pub(crate) fn step(&self, number: u32) -> Phase {
         let rate = self.first_per_sec * self.factor.powi(number.cast_signed());
         let rate = rate.min(MOST_PER_SEC);
@@ -367,7 +373,7 @@ impl Ladder {
     }
 }
 
-/// A rate with as many digits as tell something.
+/// Formats a rate with its significant digits.
 fn shown_rate(rate: f64) -> String {
     if rate >= 20.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
 }

@@ -1,21 +1,21 @@
-//! When requests are due: an open loop, which does not wait for answers.
+//! Schedule of requests: an open loop, which does not wait for answers.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How requests arrive.
+/// Process by which requests arrive.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// Independently of each other, as of many users: gaps are exponentially distributed.
+    /// Independently of each other, as from many users: gaps are exponentially distributed.
     #[default]
     Poisson,
-    /// At equal distances.
+    /// At equal intervals.
     Uniform,
 }
 
-/// The times at which requests are due, from the beginning of a phase; ascending, all before its end.
+/// Times at which requests are due, from the beginning of a phase: ascending, all before its end.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     arrivals: Arrivals,
@@ -27,7 +27,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// `per_sec` requests a second, on average, for `length`. The same seed gives the same times.
+    /// Creates a schedule of `per_sec` requests per second, on average, for `length`. The same seed
+    /// gives the same times.
     pub fn new(arrivals: Arrivals, per_sec: f64, length: Duration, seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
         let end_secs = length.as_secs_f64();
@@ -39,7 +40,7 @@ impl Iterator for Schedule {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        // Not more than 0 is no rate: nothing is ever due. That takes in what is not a number.
+        // Written so that NaN also counts as no rate: then nothing is ever due.
         if self.per_sec.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
             return None;
         }
@@ -82,8 +83,9 @@ mod tests {
             let expected = per_sec * secs as f64;
             let uniform = times(Arrivals::Uniform, per_sec, secs, seed).len() as f64;
             prop_assert!((uniform - expected).abs() <= 1.0, "{} of {}", uniform, expected);
-            // The number of a Poisson process has the square root of its mean as deviation; seven of them
-            // are passed once in 10^11 cases (and a mean of 1 has a longer tail, hence the 5).
+            // The number of arrivals of a Poisson process has a standard deviation of the square
+            // root of its mean. It deviates by more than seven of them once in 10^11 cases. A mean
+            // of 1 has a longer tail, hence the 5.
             let poisson = times(Arrivals::Poisson, per_sec, secs, seed).len() as f64;
             let bound = 7.0 * expected.sqrt() + 5.0;
             prop_assert!((poisson - expected).abs() <= bound, "{} of {}", poisson, expected);
@@ -104,7 +106,7 @@ mod tests {
         let gaps: Vec<f64> = gaps.collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        // Of an exponential distribution, mean and deviation are equal.
+        // Mean and standard deviation of an exponential distribution are equal.
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "{} to {mean}", variance.sqrt());
     }
 

@@ -1,17 +1,17 @@
-//! Texts with planted facts: seeded, as long as wanted, and with questions whose answers are known.
+//! Texts with planted facts: seeded, as many as wanted, and with questions whose answers are known.
 //!
-//! Each paragraph of a document tells one fact about a person that no other paragraph names, so that a
+//! Each paragraph of a document states one fact about a person that no other paragraph names, so a
 //! question has exactly one document and one place as its answer.
 
 use clew_core::{Attributes, Document, DocumentId, Error, Labels, MediaType};
 
-/// Sets of syllables of names; 64 syllables each.
+/// Parts of the 64 syllables of names.
 const CONSONANTS: [&str; 16] =
     ["b", "br", "d", "dr", "f", "g", "gl", "k", "l", "m", "n", "p", "r", "st", "t", "v"];
 const VOWELS: [&str; 4] = ["a", "e", "i", "o"];
-/// Names are made of four syllables of 64.
+/// Number of bits of a name: four syllables of 6 bits.
 const NAME_BITS: u32 = 24;
-/// Odd, so that multiplying by it is one to one: neighbouring numbers get unlike names.
+/// Odd, so that multiplication by it is a bijection: neighbouring numbers get unlike names.
 const SCATTER: u64 = 0x9E37_79B1;
 
 const THINGS: [&str; 16] = [
@@ -73,28 +73,28 @@ const ENDINGS: [&str; 8] = [
     "and so the summer passed",
 ];
 
-/// Sentences of a paragraph beside its fact.
+/// Number of sentences of a paragraph besides its fact.
 const FILLER_SENTENCES: usize = 4;
 
-/// What a seed makes.
+/// Generator of texts from a seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts {
     seed: u64,
     paragraphs: u32,
 }
 
-/// A question and what is known of it.
+/// Question with its known answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// The question.
     pub question: String,
-    /// Id of the only document that tells.
+    /// Id of the only document that answers the question.
     pub document: DocumentId,
-    /// A name that is in every right answer, and in no other.
+    /// Name that is in every right answer, and in no other.
     pub answer: String,
 }
 
-/// A fact of a paragraph.
+/// Fact of a paragraph.
 struct Fact {
     person: String,
     thing: &'static str,
@@ -103,23 +103,23 @@ struct Fact {
 }
 
 impl Texts {
-    /// Texts of so many paragraphs.
+    /// Creates a generator of documents with the given number of paragraphs.
     pub fn new(seed: u64, paragraphs: u32) -> Self {
         Self { seed, paragraphs: paragraphs.max(1) }
     }
 
-    /// Id of a document.
+    /// Returns the id of a document.
     ///
     /// # Errors
-    /// None, since a number makes a valid id.
+    /// Never returns an error, because a number makes a valid id.
     pub fn id(number: u64) -> Result<DocumentId, Error> {
         format!("load-{number:08}").parse()
     }
 
-    /// A document by its number.
+    /// Returns a document by its number.
     ///
     /// # Errors
-    /// As [`Self::id`].
+    /// Returns the errors of [`Self::id`].
     pub fn document(&self, number: u64) -> Result<Document, Error> {
         let mut random = fastrand::Rng::with_seed(mixed(self.seed, number));
         let paragraphs = (0..self.paragraphs).map(|paragraph| {
@@ -142,10 +142,10 @@ impl Texts {
         })
     }
 
-    /// A question about one of the documents with numbers below `documents`.
+    /// Returns a question about one of the documents with numbers below `documents`.
     ///
     /// # Errors
-    /// As [`Self::id`].
+    /// Returns the errors of [`Self::id`].
     pub fn question(&self, documents: u64, random: &mut fastrand::Rng) -> Result<Known, Error> {
         let number = random.u64(..documents.max(1));
         let Fact { person, thing, town, .. } = self.fact(number, random.u32(..self.paragraphs));
@@ -156,8 +156,8 @@ impl Texts {
     fn fact(&self, document: u64, paragraph: u32) -> Fact {
         let number = document * u64::from(self.paragraphs) + u64::from(paragraph);
         let mut random = fastrand::Rng::with_seed(mixed(self.seed ^ 0xFAC7, number));
-        // Persons are numbered from one end of all names and towns from the other, by syllables that
-        // differ, so that none is the other's namesake.
+        // Persons are numbered from one end of all names and towns from the other, with different
+        // endings, so no person has the name of a town.
         Fact {
             person: format!("{} {}", name(number, "n"), name(number ^ 0x5A_5A5A, "s")),
             thing: THINGS[random.usize(..THINGS.len())],
@@ -167,7 +167,7 @@ impl Texts {
     }
 }
 
-/// The name of a number: one to one for the first 2^24 of them.
+/// Returns the name of a number. A bijection for the first 2^24 numbers.
 fn name(number: u64, ending: &str) -> String {
     let mut rest = number.wrapping_mul(SCATTER) & ((1 << NAME_BITS) - 1);
     let mut name = String::new();
@@ -188,7 +188,7 @@ fn filler(random: &mut fastrand::Rng) -> String {
     format!("{subject} {doing}, {}.", ENDINGS[random.usize(..ENDINGS.len())])
 }
 
-/// A seed of two numbers (the finaliser of SplitMix64).
+/// Mixes two numbers to a seed (the finaliser of SplitMix64).
 pub(crate) fn mixed(seed: u64, number: u64) -> u64 {
     let mut mixed = seed.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

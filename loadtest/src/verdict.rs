@@ -1,14 +1,14 @@
-//! Whether an expectation holds.
+//! Verdict on an expectation.
 
 use serde::Serialize;
 
-/// Whether an expectation holds.
+/// Verdict on an expectation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// What was expected.
+    /// Description of what was expected.
     pub expected: String,
-    /// What came.
+    /// Description of what was found.
     pub found: String,
-    /// Whether it holds.
+    /// Whether the expectation holds.
     pub holds: bool,
 }

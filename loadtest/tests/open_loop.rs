@@ -1,4 +1,5 @@
-//! Runs against a server in this process whose misbehaviour is known: what it did has to be in the report.
+//! Tests of runs against a server in this process whose misbehaviour is known: the report must show
+//! it.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -24,14 +25,14 @@ use tonic::{Request, Response, Status, Streaming};
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// What a server does with searches.
+/// Way in which the server handles searches.
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     /// Finds the right passage at once.
     Good,
-    /// At the 50th search it stops for a second, for all.
+    /// Stalls for a second at the 50th search, for all callers.
     StallsOnce,
-    /// Refuses every second.
+    /// Refuses every second search.
     RefusesHalf,
     /// Finds another passage.
     Wrong,
@@ -41,7 +42,7 @@ enum Manner {
     Loses,
 }
 
-/// A server that keeps texts in memory; clones are the same one.
+/// Server that keeps texts in memory. Clones share them.
 #[derive(Clone)]
 struct Small {
     manner: Manner,
@@ -75,7 +76,7 @@ impl QueryService for Small {
         if let Some(until) = stalls_until {
             tokio::time::sleep_until(until.into()).await;
         }
-        // The person, who is named in one text only.
+        // The person in the question, who is named in only one text.
         let question = request.into_inner().query;
         let person = question.split(' ').nth(2).unwrap();
         let texts = self.texts.lock().unwrap();
@@ -279,7 +280,7 @@ impl IngestService for Small {
     }
 }
 
-/// Serves for as long as the test runs; where.
+/// Serves as long as the test runs, and returns the address.
 async fn serve(manner: Manner) -> String {
     let server = Small {
         manner,
@@ -298,7 +299,7 @@ async fn serve(manner: Manner) -> String {
     format!("http://{address}")
 }
 
-/// A scenario of searches, and what else `more` says.
+/// Returns a scenario of searches, extended by `more`.
 fn scenario(per_sec: u32, secs: u32, more: &str) -> Scenario {
     let text = format!(
         r#"
@@ -331,8 +332,8 @@ async fn a_stall_shows_in_the_latency_of_everything_that_was_due_in_it() {
     let report = report_of(Manner::StallsOnce, scenario(100, 2, "")).await;
     let flow = &report.phases[0].flows[0];
     assert_eq!((flow.scheduled, flow.done), (200, 200));
-    // Half of the requests were due within the second, the first of them a second before its end. If each
-    // waited for the one before, one in a hundred would have been slow.
+    // Half of the requests were due within the second, the first of them a second before its end.
+    // If each request waited for the one before, only one in a hundred would be slow.
     assert!(flow.latency.p90_ms > 500.0, "{:?}", flow.latency);
     assert!(flow.latency.max_ms > 900.0, "{:?}", flow.latency);
 }
@@ -412,7 +413,7 @@ async fn a_run_that_is_interrupted_tells_what_came_before() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ladder_ends_beyond_saturation() {
-    // It never keeps up with anything: the first step is beyond already.
+    // The server never keeps up: the first step is already beyond saturation.
     let text = r#"
         title = "small"
         arrivals = "uniform"

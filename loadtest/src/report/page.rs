@@ -1,4 +1,4 @@
-//! The report as one HTML page that needs nothing else.
+//! Report as one HTML page that loads nothing else.
 
 use std::fmt::Write;
 
@@ -21,10 +21,10 @@ svg .heading { font-size: 14px; font-weight: bold } svg .grid { stroke: #ddd }
 svg .mark { stroke: #aaa; stroke-dasharray: 3 3 } svg .line { fill: none; stroke-width: 1.6 }
 ";
 
-/// The parts of a latency in the order of the plot.
+/// Parts of a latency, in the order of the plot.
 const PARTS: [&str; 6] = ["late", "wire", "queue", "compute", "store", "rest"];
 
-/// The page.
+/// Renders the page.
 pub fn render(report: &Report) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n\
@@ -79,7 +79,7 @@ fn heading(page: &mut String, text: &str) {
     put(page, format_args!("<h2>{}</h2>", escaped(text)));
 }
 
-/// A table; the first `names` columns hold words.
+/// Writes a table, whose first `names` columns hold words.
 fn table(page: &mut String, names: usize, heads: &[&str], rows: &[Vec<String>]) {
     page.push_str("<div class=\"scroll\"><table>\n<tr>");
     let class = |column: usize| if column < names { " class=\"name\"" } else { "" };
@@ -205,11 +205,11 @@ fn server(page: &mut String, report: &Report) {
     table(page, 3, &heads, &rows);
 }
 
-/// Mean parts of latencies, a bar for each phase and flow.
+/// Plots the mean parts of latencies, with a bar for each phase and flow.
 fn parts(report: &Report) -> String {
     let mut bars = Vec::new();
     for phase in &report.phases {
-        // The others do not tell more than how late they were sent.
+        // Flows with a single part only show how late requests were sent.
         for flow in phase.flows.iter().filter(|flow| flow.parts.len() > 1) {
             let mean = |wanted| {
                 let part = flow.parts.iter().find(|part| part.part == wanted);
@@ -263,7 +263,7 @@ fn plots(report: &Report) -> Vec<Plot> {
     plots
 }
 
-/// What becomes of a flow as its rate rises, where it was offered at several rates.
+/// Plots the results of each flow against its rate, if it was offered at three or more rates.
 fn by_rate(report: &Report) -> Vec<Plot> {
     type Value = fn(&super::FlowReport, &PhaseReport) -> Option<f64>;
     let mut plots = Vec::new();
@@ -320,7 +320,7 @@ mod tests {
     use crate::report::{FlowReport, PartReport, StatusReport, TimelineReport};
     use crate::verdict::Verdict;
 
-    /// A report with something of everything, and names that want escaping.
+    /// Returns a report with some of everything, and with names that need escaping.
     fn full() -> Report {
         let nasty = "<a & \"b\"> \u{1}";
         let latency =
@@ -382,7 +382,7 @@ mod tests {
         }
     }
 
-    /// Reads a page as XML; its elements and how deep they close.
+    /// Parses a page as XML and returns the names of its elements.
     fn elements(page: &str) -> Vec<String> {
         let mut reader = Reader::from_str(page);
         reader.config_mut().check_end_names = true;
@@ -413,7 +413,7 @@ mod tests {
         let page = render(&full());
         let names = elements(&page);
         let count = |name: &str| names.iter().filter(|found| *found == name).count();
-        // By rate: three; over time: two of the flow, one of the server; the bars.
+        // Three by rate, two of the flow over time, one of the server over time, and the bars.
         assert_eq!(count("svg"), 7, "{page}");
         assert_eq!(count("table"), 4);
         assert!(!page.contains("<a & "), "names are escaped");

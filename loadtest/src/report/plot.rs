@@ -8,48 +8,48 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 58.0;
-/// About so many lines of the grid in each direction.
+/// Approximate number of grid lines in each direction.
 const GRID: f64 = 6.0;
-/// Distinguishable for most people (Okabe and Ito).
+/// Colours that most people can distinguish (Okabe and Ito).
 pub(super) const COLOURS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 
-/// How values become heights.
+/// Scale of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
-    /// From 0.
+    /// Linear, from 0.
     Linear,
-    /// By powers of ten; what is not above 0 is left out.
+    /// Logarithmic, by powers of ten. Values that are not above 0 are left out.
     Logarithmic,
 }
 
-/// A line of a plot; an absent value interrupts it.
+/// Line of a plot. An absent value interrupts it.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub name: String,
     pub points: Vec<(f64, Option<f64>)>,
 }
 
-/// A plot of lines.
+/// Plot of lines.
 #[derive(Clone, Debug)]
 pub(super) struct Plot {
     pub title: String,
     pub x_title: &'static str,
     pub scale: Scale,
     pub lines: Vec<Line>,
-    /// Places on the x axis with names: where phases begin.
+    /// Named places on the x axis: where phases begin.
     pub marks: Vec<(f64, String)>,
 }
 
-/// A bar of stacked parts.
+/// Bar of stacked parts.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
     pub name: String,
-    /// In the order of the legend.
+    /// Lengths of the parts, in the order of the legend.
     pub parts: Vec<f64>,
 }
 
-/// Text as it may stand in XML.
+/// Escapes text for XML.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -58,7 +58,7 @@ pub(super) fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // Not allowed in XML, however it is written.
+            // Control characters are not allowed in XML, not even escaped.
             c if c.is_control() && !matches!(c, '\n' | '\t') => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
@@ -66,7 +66,7 @@ pub(super) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A number with three digits that count.
+/// Formats a number with about three significant digits.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -79,7 +79,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 impl Plot {
-    /// As SVG; nothing if there is nothing to see.
+    /// Renders the plot as SVG. Returns an empty text if there is nothing to see.
     pub fn svg(&self) -> String {
         let seen = |(x, y): &(f64, Option<f64>)| {
             let y = y.filter(|y| y.is_finite() && (self.scale == Scale::Linear || *y > 0.0))?;
@@ -127,7 +127,8 @@ impl Plot {
                     .filter_map(seen)
                     .map(|(x, y)| format!("{:.1},{:.1}", place_x(x), place_y(y)))
                     .collect();
-                // A value between two absent ones would be a line without length.
+                // A single value between two absent ones would be a line without length, so it is
+                // drawn as a dot.
                 match places.as_slice() {
                     [] => {}
                     [only] => {
@@ -154,7 +155,7 @@ impl Plot {
         svg
     }
 
-    /// The lowest and the highest value shown, and where lines of the grid are.
+    /// Returns the lowest and the highest value of the axis, and the places of grid lines.
     fn heights(&self, points: &[(f64, f64)]) -> (f64, f64, Vec<f64>) {
         let ys = || points.iter().map(|(_, y)| *y);
         let most = ys().fold(f64::MIN_POSITIVE, f64::max);
@@ -176,7 +177,7 @@ impl Plot {
     }
 }
 
-/// Bars of stacked parts, one below the other.
+/// Renders bars of stacked parts, one below the other, as SVG.
 pub(super) fn bars_svg(title: &str, unit: &str, names: &[&str], bars: &[Bar]) -> String {
     const ROW: f64 = 22.0;
     const NAMES: f64 = 210.0;
@@ -210,7 +211,7 @@ pub(super) fn bars_svg(title: &str, unit: &str, names: &[&str], bars: &[Bar]) ->
     svg
 }
 
-/// 1, 2 or 5 times a power of ten, not below `least`.
+/// Returns 1, 2 or 5 times a power of ten: the smallest such number that is not below `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10.0_f64.powf(least.max(f64::MIN_POSITIVE).log10().floor());
     [1.0, 2.0, 5.0]
@@ -262,7 +263,7 @@ fn legend<'a>(svg: &mut String, names: impl Iterator<Item = &'a str>, y: f64) {
             ),
         );
         text(svg, (x + 14.0, y), "start", name);
-        // About the width of a letter at this size.
+        // Approximate width of a letter at this size.
         x += 30.0 + 6.5 * name.chars().count() as f64;
     }
 }
