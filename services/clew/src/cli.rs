@@ -1,4 +1,4 @@
-//! The words of the command line.
+//! Definition of the command line.
 
 use clap::{Parser, Subcommand};
 
@@ -26,8 +26,8 @@ use crate::command::tree::TreeArgs;
 
 /// Long-term memory for language-model applications.
 ///
-/// Every command but `serve` speaks to a running server with --endpoint, or opens a data directory in
-/// its own process. One process at a time works on a data directory.
+/// Every command except `serve` calls a running server with --endpoint, or opens a data directory
+/// in its own process. Only one process at a time can work on a data directory.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Cli {
@@ -37,49 +37,50 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What to do.
+/// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the server, with all roles in this process.
+    /// Run the server, by default with all roles in this process.
     Serve(ServeArgs),
-    /// Make, list, delete, copy and restore corpora.
+    /// Create, list, delete, export, reembed, snapshot and restore corpora.
     Corpus(CorpusArgs),
-    /// Take documents into a corpus; returns when they can be found.
+    /// Ingest documents into a corpus; returns when they can be found.
     Ingest(IngestArgs),
-    /// Find evidence.
+    /// Search a corpus for passages.
     Search(SearchArgs),
     /// Answer a question with citations.
     Ask(AskArgs),
-    /// List the ways of answering, with what they need and cost.
+    /// List the strategies of answering, with what they need and cost.
     Strategies,
-    /// Show how a question was answered, out of what `clew ask --trace` wrote.
+    /// Show how a question was answered, from a file that `clew ask --trace` wrote.
     Trace(TraceArgs),
     /// Show the tree of summaries of a corpus.
     Tree(TreeArgs),
-    /// Show the compressed memories of a corpus, or what they would cost.
+    /// Show the compressed memories of a corpus, or estimate what they would cost.
     Memory(MemoryArgs),
-    /// Ask the graph of a corpus: entities, relations, paths, ranks.
+    /// Query the graph of a corpus: entities, relations, paths, ranks.
     Graph(GraphArgs),
-    /// Show what a graph builder reads out of texts: summary, entities, relations.
+    /// Show what a graph builder reads out of texts: summaries, entities, relations.
     Outline(OutlineArgs),
     /// Remember conversations: append turns, recall, ask, list, forget.
     Chat(ChatArgs),
-    /// Have a language model reply, as it comes.
+    /// Generate a reply with a language model, and print it as it comes.
     Generate(GenerateArgs),
-    /// Train the memory of a language model (--model), on this machine; goes on where it was stopped.
+    /// Train the memory of a language model (--model) on this machine; continues where it was
+    /// stopped.
     TrainMemory(TrainMemoryArgs),
     /// Forget documents, down to the bytes on disk, and print the receipt.
     Forget(ForgetArgs),
-    /// Show what a corpus holds and what waits or failed.
+    /// Show what a corpus holds, what is pending and what failed.
     Status(StatusArgs),
-    /// Check that what is stored is what Clew promises; fails if something is not.
+    /// Check stored data against what Clew promises; fails if a promise does not hold.
     Check(CheckArgs),
-    /// Make an API key, and what is stored of it.
+    /// Create an API key, and print it with the entry to store for it.
     Key(KeyArgs),
-    /// Look at what a node needs on this machine, or at a server (--endpoint), and say what to do about what
-    /// is missing; fails if something does not work.
+    /// Examine what a node needs on this machine, or a server (--endpoint), and say what to do
+    /// about problems; fails if something does not work.
     Doctor,
-    /// Show and steer a cluster, through any of its gateways (--endpoint).
+    /// Show and control a cluster through any of its gateways (--endpoint).
     Cluster(ClusterArgs),
     /// Measure quality on public data sets.
     Eval(EvalArgs),

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! Commands, one module for each.
 
 pub mod ask;
 pub mod bench;

@@ -1,4 +1,4 @@
-//! The configuration of a node: sections as the roles define them.
+//! Configuration of a node: the sections that the roles define.
 
 use std::path::PathBuf;
 
@@ -19,49 +19,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::global::GlobalArgs;
 
-/// Everything that can be configured. Defaults < file < environment (`CLEW_LISTEN`,
-/// `CLEW_ENCODER__THREADS`, ...) < flags.
+/// Configuration of a node. Sources, each overriding the one before: defaults, file, environment
+/// (`CLEW_LISTEN`, `CLEW_ENCODER__THREADS`, ...), flags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeConfig {
-    /// Folder, or `s3://bucket/prefix`, in which everything is kept.
+    /// Data directory: a folder or `s3://bucket/prefix`.
     pub data_dir: PathBuf,
-    /// How a data directory that is no folder is reached.
+    /// Access to storage that is not a folder, and the place of snapshots.
     pub storage: StorageConfig,
     /// Address to listen on; port 0 takes a free one.
     pub listen: String,
-    /// Seconds a shutdown may take to finish what was begun, 1 to 3,600.
+    /// Maximum time of a shutdown in seconds, to finish what was begun; 1 to 3,600.
     pub shutdown_secs: u64,
-    /// Embedding.
+    /// Settings for embedding.
     pub encoder: EncoderConfig,
-    /// Forming compressed memories, and drafting from them.
+    /// Settings for forming compressed memories and drafting from them.
     pub memory_model: MemoryModelConfig,
-    /// Reading candidates of searches with their question.
+    /// Settings for reranking.
     pub reranker: RerankerConfig,
-    /// Shards.
+    /// Settings for shards.
     pub retriever: RetrieverConfig,
-    /// What clients may ask.
+    /// Limits and settings for requests of clients.
     pub gateway: GatewayConfig,
-    /// Reading evidence for other nodes.
+    /// Settings for reading evidence and generating.
     pub generator: GeneratorConfig,
-    /// Reading texts for whoever builds trees and graphs.
+    /// Settings for reading texts for trees and graphs.
     pub graph_builder: GraphBuilderConfig,
-    /// How this node finds others; by default it is alone.
+    /// Discovery of other nodes; by default the node runs alone.
     pub cluster: ClusterConfig,
-    /// How others are reached.
+    /// Connections to other nodes.
     pub peers: PeerConfig,
     /// Certificates.
     pub tls: TlsConfig,
-    /// Who may call.
+    /// Access control of callers.
     pub auth: AuthConfig,
-    /// Embedding on other nodes.
+    /// Settings for embedding on other nodes.
     pub remote_encoder: RemoteEncoderConfig,
-    /// Where it tells about itself.
+    /// Address of metrics and health.
     pub admin: AdminConfig,
-    /// Where its traces and metrics go.
+    /// Export of traces and metrics.
     pub telemetry: TelemetryConfig,
-    /// A language model behind an OpenAI-compatible endpoint that judges answers. Only `clew eval answers`
-    /// asks it; without it answers are scored by rules alone.
+    /// Language model behind an OpenAI-compatible endpoint that judges answers. Only `clew eval
+    /// answers` uses it. Without it, answers are scored by rules alone.
     pub judge: Option<EndpointConfig>,
 }
 
@@ -91,7 +91,7 @@ impl Default for NodeConfig {
     }
 }
 
-/// What the command line sets, in the shape of the configuration.
+/// Settings from the command line, in the shape of the configuration.
 #[derive(Serialize)]
 struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,10 +115,11 @@ struct StorageFlags {
 }
 
 impl NodeConfig {
-    /// The effective configuration.
+    /// Loads the effective configuration.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] naming the key at fault if the configuration
+    /// is not valid.
     pub fn load(global: &GlobalArgs, listen: Option<String>) -> Result<Self, Error> {
         let flags = Flags {
             data_dir: global.data_dir.clone(),

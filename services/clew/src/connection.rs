@@ -1,7 +1,7 @@
-//! How a command reaches the services: over the network, or in its own process.
+//! Connection of a command to the services: over the network, or in its own process.
 //!
-//! Both ways go through the same client and the same services, so a command behaves the same. In its
-//! own process the connection is a pipe in memory and no port is opened.
+//! Both ways go through the same client and the same services, so a command behaves the same. In
+//! its own process, the connection is a pipe in memory and no port is opened.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use crate::args::global::GlobalArgs;
 use crate::config::NodeConfig;
 use crate::node::RunningNode;
 
-/// How long one call may take; forgetting in a large shard rewrites its tables.
+/// Maximum time of one call. Forgetting in a large shard rewrites its tables.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Bytes the pipe holds in each direction.
+/// Capacity of the pipe in each direction, in bytes.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// A client, with the node behind it if that runs in this process.
+/// Client, with the node behind it if that runs in this process.
 pub struct Connection {
-    /// The client.
+    /// Client of the services.
     pub client: Client,
     embedded: Option<Embedded>,
 }
@@ -75,7 +75,7 @@ impl Connection {
         Ok(Self { client, embedded: Some(Embedded { node, stop, server }) })
     }
 
-    /// The node, if it runs in this process.
+    /// Returns the node, if it runs in this process.
     pub fn node(&self) -> Option<&RunningNode> {
         self.embedded.as_ref().map(|embedded| &embedded.node)
     }
@@ -85,10 +85,10 @@ impl Connection {
         let Self { client, embedded } = self;
         drop(client);
         if let Some(Embedded { node, stop, server }) = embedded {
-            // A server that ended already needs no telling.
+            // Sending fails if the server has ended already.
             stop.send(()).ok();
             node.stop().await?;
-            // The client is gone, so nothing holds the server up.
+            // The client is gone, so nothing holds up the server.
             if let Ok(ended) = tokio::time::timeout(Duration::from_secs(5), server).await {
                 ended??;
             }

@@ -14,19 +14,19 @@ use clew_telemetry::Health;
 
 use crate::config::NodeConfig;
 
-/// Where `make setup` puts the default model, below the folder of the workspace.
+/// Place of the default model after `make setup`, below the folder of the workspace.
 const MODEL_OF_SETUP: &str = ".cache/models/all-MiniLM-L6-v2";
-/// Where `make install` puts it, below the folder whose `bin` holds the program.
+/// Place of the default model after `make install`, below the folder whose `bin` holds the program.
 const MODEL_OF_INSTALL: &str = "share/clew/model";
 
-/// A node that runs.
+/// Running node with all roles.
 pub struct RunningNode {
-    /// What the services share.
+    /// State that the services share.
     pub backends: Arc<Backends>,
     retriever: Arc<LocalRetriever>,
-    /// The encoders, for their counters.
+    /// Encoders, for their counters.
     pub encoders: EncoderPools,
-    /// The memory model, if there is one.
+    /// Memory model, if there is one.
     pub memory: Option<Arc<MemoryPool>>,
     reranker: OwnReranker,
     shutdown: Duration,
@@ -36,14 +36,14 @@ impl RunningNode {
     /// Loads the models, takes the data directory and starts the actors.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] if the model is missing or another process has the directory; those
-    /// of the model and the storage.
+    /// Returns [`ErrorKind::WrongState`] if the model is missing or another process has the
+    /// directory, and the errors of loading models and of the storage.
     pub async fn start(config: &NodeConfig) -> Result<Self, Error> {
         let data_dir = config.data_dir.to_string_lossy();
         let encoders = start_encoders(config).await?;
         let memory = MemoryPool::load(&config.memory_model).await?;
         let reranker = OwnReranker::load(&config.reranker, &config.encoder).await?;
-        // After the models: a data directory is not made for a node that cannot start.
+        // After the models, so that no data directory is created for a node that cannot start.
         let tried = config.storage.try_out(&data_dir).await?;
         let memory_encoder = clew_memory_encoder::memory_encoder(memory.as_ref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -82,7 +82,7 @@ impl RunningNode {
         Ok(Self { backends, retriever, encoders, memory, reranker, shutdown })
     }
 
-    /// Has `health` tell how the parts of the node are.
+    /// Makes `health` report the state of the node's parts.
     pub fn watch(&self, health: &Health) {
         health.watch(clew_retriever::troubles);
         health.watch(clew_generator::troubles);
@@ -95,7 +95,7 @@ impl RunningNode {
     /// Finishes what was accepted and ends the actors.
     ///
     /// # Errors
-    /// [`ErrorKind::DeadlineExceeded`] if it was cut short; nothing accepted is lost.
+    /// Returns [`ErrorKind::DeadlineExceeded`] if it was cut short. Nothing accepted is lost.
     pub async fn stop(self) -> Result<(), Error> {
         let stopped = self.retriever.stop(self.shutdown).await;
         if let Some(memory) = &self.memory {
@@ -107,10 +107,10 @@ impl RunningNode {
     }
 }
 
-/// Loads the models and starts the encoders alone.
+/// Loads the embedding models and starts only the encoders.
 ///
 /// # Errors
-/// As [`RunningNode::start`].
+/// Returns the same errors as [`RunningNode::start`].
 pub async fn start_encoders(config: &NodeConfig) -> Result<EncoderPools, Error> {
     let folder = match (&config.encoder.endpoint, &config.encoder.model) {
         (Some(_), _) => None,
@@ -124,8 +124,8 @@ pub async fn start_encoders(config: &NodeConfig) -> Result<EncoderPools, Error> 
     Ok(encoders)
 }
 
-/// The model that `make setup` installed, in the current folder's workspace or in that of this program, or the one that
-/// `make install` installed with this program.
+/// Returns the folder of the model that `make setup` installed in the workspace of the current
+/// folder or of this program, or that `make install` installed with this program.
 fn default_model() -> Result<PathBuf, Error> {
     let here = std::env::current_dir().ok();
     let program = std::env::current_exe().ok();

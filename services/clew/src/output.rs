@@ -1,4 +1,4 @@
-//! Results on standard output: for people, or one JSON document.
+//! Results on standard output: text for people, or one JSON document.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -11,12 +11,12 @@ use clew_proto::query::v1 as query;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Numbers of shards.
+/// Returns the numbers of shards.
 pub fn shards<'s>(shards: impl IntoIterator<Item = &'s ShardIndex>) -> Vec<u32> {
     shards.into_iter().map(|shard| shard.0).collect()
 }
 
-/// A line that names the shards that did not answer; nothing if all did.
+/// Returns a line that names the shards that did not answer. Empty if all did.
 pub fn missing(shards: &[u32]) -> String {
     let names: Vec<String> = shards.iter().map(u32::to_string).collect();
     match names.as_slice() {
@@ -26,34 +26,35 @@ pub fn missing(shards: &[u32]) -> String {
     }
 }
 
-/// Tells on standard error which shards did not answer, beside a result that cannot say so itself.
+/// Warns on standard error of shards that did not answer, for results that cannot say so
+/// themselves.
 pub fn warn_of_missing(shards: &[u32]) {
     eprint!("{}", missing(shards));
 }
 
-/// Where and how results are printed.
+/// Printer of results.
 pub struct Output {
     json: bool,
-    /// Whether the one JSON document is out already: a result that is no full success, such as a
-    /// receipt for a document that was not there, is followed by an error in words only.
+    /// Whether the one JSON document is printed already. After a result that is not a full success,
+    /// such as a receipt for a document that was not there, the error follows in words only.
     is_printed: AtomicBool,
 }
 
 impl Output {
-    /// Prints JSON or text.
+    /// Creates a printer of JSON or text.
     pub fn new(json: bool) -> Self {
         Self { json, is_printed: AtomicBool::new(false) }
     }
 
-    /// Whether JSON is wanted.
+    /// Returns whether JSON is wanted.
     pub fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Prints a result: the document, or what `text` makes of it.
+    /// Prints a result: `document` as JSON, or the text that `text` makes of it.
     ///
     /// # Errors
-    /// When standard output is closed.
+    /// Returns an error if standard output is closed.
     pub fn print<T: Serialize>(
         &self,
         document: &T,
@@ -75,7 +76,8 @@ impl Output {
         Ok(())
     }
 
-    /// Tells a person, and with JSON a program that has no result, what went wrong.
+    /// Prints an error in words on standard error and, in JSON mode without a printed result, as a
+    /// JSON document on standard output.
     pub fn error(&self, error: &anyhow::Error) {
         let domain = error.downcast_ref::<Error>();
         if self.json && !self.is_printed.load(Ordering::Relaxed) {
@@ -100,12 +102,12 @@ impl Output {
     }
 }
 
-/// A span as JSON.
+/// Returns a span as JSON.
 fn span(span: Option<&query::Span>) -> Value {
     span.map_or(Value::Null, |span| json!({ "start": span.start, "end": span.end }))
 }
 
-/// The text of a file; `-` is standard input.
+/// Reads the text of a file; `-` is standard input.
 pub fn read(file: &Path) -> anyhow::Result<String> {
     if file.as_os_str() != "-" {
         return std::fs::read_to_string(file)
@@ -125,7 +127,7 @@ pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
 }
 
-/// Evidence as JSON.
+/// Returns evidence as JSON.
 pub fn evidence(item: &query::Evidence) -> Value {
     json!({
         "chunk_id": item.chunk_id,
@@ -141,7 +143,7 @@ pub fn evidence(item: &query::Evidence) -> Value {
     })
 }
 
-/// A citation as JSON.
+/// Returns a citation as JSON.
 pub fn citation(citation: &query::Citation) -> Value {
     json!({
         "document_id": citation.document_id,
@@ -152,7 +154,7 @@ pub fn citation(citation: &query::Citation) -> Value {
     })
 }
 
-/// Cost as JSON.
+/// Returns a cost as JSON.
 pub fn cost(cost: Option<&query::Cost>) -> Value {
     let cost = cost.copied().unwrap_or_default();
     json!({
@@ -166,14 +168,14 @@ pub fn cost(cost: Option<&query::Cost>) -> Value {
     })
 }
 
-/// A point in time as RFC 3339 text.
+/// Returns a point in time as RFC 3339 text.
 pub fn timestamp(time: &clew_proto::Timestamp) -> String {
     let micros =
         time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(time.nanos) / 1000);
     clew_core::Timestamp::from_micros(micros).to_string()
 }
 
-/// A duration for people.
+/// Returns a duration in a form for people.
 pub fn human(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 1.0 {
@@ -185,7 +187,7 @@ pub fn human(duration: Duration) -> String {
     }
 }
 
-/// A passage on one line, cut to `width` characters.
+/// Returns a passage as one line, cut to `width` characters.
 pub fn one_line(text: &str, width: usize) -> String {
     let line = clew_text::one_line(text);
     match line.char_indices().nth(width) {

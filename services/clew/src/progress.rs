@@ -1,4 +1,4 @@
-//! Progress of long work: a bar on a terminal, plain lines otherwise, always on standard error.
+//! Progress of long work, always on standard error: a bar on a terminal, plain lines otherwise.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Time between two plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Shows how far something is.
+/// Display of the progress of some work.
 pub struct Progress {
     bar: Option<ProgressBar>,
     label: &'static str,
@@ -16,7 +16,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows progress of what `label` names.
+    /// Creates a display for the work that `label` names.
     pub fn new(label: &'static str) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(0);

@@ -1,4 +1,4 @@
-//! A node of a cluster with any set of roles.
+//! Node of a cluster, with any set of roles.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::node::start_encoders;
 /// Runs a node with `roles` until it is told to end.
 ///
 /// # Errors
-/// Those of the configuration and of starting.
+/// Returns the errors of the configuration and of starting.
 pub async fn run(config: NodeConfig, roles: BTreeSet<Role>) -> Result<(), Error> {
     if !config.cluster.is_cluster() {
         return Err(Error::invalid(
@@ -66,14 +66,14 @@ async fn start(
         }
         false => None,
     };
-    // After the models: a data directory is not made for a node that cannot start.
+    // After the models, so that no data directory is created for a node that cannot start.
     let tried = match roles.contains(&Role::Retriever) {
         true => Some(clew_retriever::try_out(&node, &config.storage, &data_dir).await?),
         false => None,
     };
     let others = [Role::Gateway, Role::Retriever, Role::Generator];
-    // Encoders of this process embed without a way over the network; beside them, others help
-    // once the node listens.
+    // Encoders of this process embed without the network. Once the node listens, those of other
+    // nodes help too.
     let encoders: Option<Arc<dyn Encoders>> = match &local {
         Some((pools, _)) => Some(Arc::new(pools.clone())),
         None if others.iter().any(|role| roles.contains(role)) => {
@@ -129,7 +129,7 @@ async fn start(
         }
     }
     if let Some((_, stop)) = local {
-        // Last, since the others embed until they have ended.
+        // Last, because the other roles embed until they have ended.
         stops.push(stop);
     }
     Ok((server, stops))

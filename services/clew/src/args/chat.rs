@@ -1,39 +1,41 @@
-//! Control points of conversations.
+//! Arguments for the control points of conversations (LongMemEval, sections 4 and 5).
 
 use clap::{Args, ValueEnum};
 use clew_core::{ChatSettings, History, Layout, Merging, Notes, ReadingStrategy, TimeUse, Value};
 use clew_proto::convert::chat::Inference;
 
-/// How conversations of a corpus are kept, and recalled and read where a question does not say otherwise.
+/// Chat settings of a corpus: how conversations are indexed, and the defaults for recalling and
+/// reading them, which a question may override.
 #[derive(Clone, Debug, Args)]
 pub struct ChatDefaultsArgs {
-    /// By what turns of conversations are found, each key by itself: names with commas between them, such as
-    /// `value,fact,date+fact+value`, made of value, user, date, fact, phrase, summary and event; one has to hold the value.
-    /// A question chooses among them [default: one key of date, facts and value, and each fact besides].
+    /// Keys by which turns are found, each indexed by itself, with commas between them, such as
+    /// `value,fact,date+fact+value`. A key consists of one or more of value, user, date, fact,
+    /// phrase, summary and event, with + between them. One key must contain value. A question
+    /// chooses among these keys [default: one key of date, facts and value, and each fact besides].
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     pub chat_keys: Vec<String>,
-    /// How what several keys find comes together [default: best].
+    /// Way of merging the results of several keys [default: best].
     #[arg(long, value_enum)]
     pub chat_merging: Option<MergingChoice>,
-    /// What is recalled as one [default: round].
+    /// Unit that is recalled as one item [default: round].
     #[arg(long, value_enum)]
     pub chat_value: Option<ValueChoice>,
-    /// What is made of the time that a question asks about [default: boost].
+    /// Use of the time that a question asks about [default: boost].
     #[arg(long, value_enum)]
     pub chat_time: Option<TimeChoice>,
-    /// What is made of statements that later ones supersede [default: latest].
+    /// Treatment of statements that later ones supersede [default: latest].
     #[arg(long, value_enum)]
     pub chat_history: Option<HistoryChoice>,
     /// Whether a language model takes notes before it answers [default: chain].
     #[arg(long, value_enum)]
     pub chat_notes: Option<NotesChoice>,
-    /// How passages are shown to a language model [default: json].
+    /// Format in which passages are shown to a language model [default: json].
     #[arg(long, value_enum)]
     pub chat_layout: Option<LayoutChoice>,
 }
 
 impl ChatDefaultsArgs {
-    /// The settings; `None`: the defaults.
+    /// Returns the settings, or `None` if they are the defaults.
     pub fn settings(self) -> Option<ChatSettings> {
         let settings = ChatSettings {
             keys: self.chat_keys,
@@ -50,10 +52,10 @@ impl ChatDefaultsArgs {
     }
 }
 
-/// How what several keys find comes together.
+/// Way of merging the results of several keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MergingChoice {
-    /// A turn is as good as the best of its keys.
+    /// A turn ranks as high as its best key.
     Best,
     /// Each key ranks turns by itself, and the rankings are fused.
     Rank,
@@ -68,12 +70,12 @@ impl From<MergingChoice> for Merging {
     }
 }
 
-/// Whether a language model takes notes before it answers.
+/// Use of notes before an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NotesChoice {
-    /// It notes what each passage says, and answers out of the notes.
+    /// The model notes what each passage says, and answers from the notes.
     Chain,
-    /// It answers at once.
+    /// The model answers at once.
     Direct,
 }
 
@@ -86,12 +88,12 @@ impl From<NotesChoice> for Notes {
     }
 }
 
-/// How passages are shown to a language model.
+/// Format in which passages are shown to a language model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LayoutChoice {
-    /// As objects of JSON.
+    /// JSON objects.
     Json,
-    /// As texts under their numbers and days.
+    /// Texts under their numbers and days.
     Text,
 }
 
@@ -125,29 +127,29 @@ impl From<HistoryChoice> for History {
     }
 }
 
-/// What is recalled as one.
+/// Unit that is recalled as one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ValueChoice {
-    /// A turn.
+    /// One turn.
     Turn,
-    /// What a user said with the replies.
+    /// One round: a user's turn with the replies to it.
     Round,
-    /// A session.
+    /// One session.
     Session,
-    /// What is stated in a round.
+    /// The statements of a round.
     Facts,
     /// The best sentences of a session.
     Summary,
 }
 
-/// What is made of the time that a question asks about.
+/// Use of the time that a question asks about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TimeChoice {
-    /// What was said then comes first.
+    /// Raises the scores of passages from that time, or that mention it.
     Boost,
-    /// Only what was said then is found.
+    /// Finds only passages from that time, or that mention it.
     Filter,
-    /// Nothing.
+    /// Ignores the time.
     Ignore,
 }
 
@@ -161,21 +163,21 @@ impl From<TimeChoice> for TimeUse {
     }
 }
 
-/// What is made of statements that later ones supersede.
+/// Treatment of statements that later ones supersede.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HistoryChoice {
-    /// The latest comes first.
+    /// Ranks the latest statement first.
     Latest,
-    /// As well as they fit the question.
+    /// Ranks statements by how well they fit the question.
     All,
 }
 
-/// Who understands what is said.
+/// Source of inferences about what is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InferenceChoice {
     /// Rules for English.
     Rules,
-    /// The configured language model, where there is one.
+    /// The configured language model, if there is one.
     Model,
 }
 

@@ -1,24 +1,24 @@
-//! How documents are cut into chunks.
+//! Arguments that say how documents are cut into chunks.
 
 use clap::{Args, ValueEnum};
 use clew_core::Chunking;
 
-/// How documents are cut.
+/// Chunking of a corpus.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ChunkingArgs {
-    /// How documents are cut; by default in sections, as suits the encoder.
+    /// Way of cutting documents into chunks [default: sections, of a size that suits the encoder].
     #[arg(long, value_enum, requires = "max_tokens")]
     pub chunking: Option<ChunkingChoice>,
-    /// Most tokens of a chunk, up to the encoder's window.
+    /// Maximum number of tokens of a chunk, at most the encoder's window.
     #[arg(long)]
     pub max_tokens: Option<u32>,
-    /// Tokens that neighbours share; only with `--chunking tokens`.
+    /// Tokens that neighbouring chunks share; only with `--chunking tokens`.
     #[arg(long, default_value_t = 0)]
     pub overlap_tokens: u32,
 }
 
 impl ChunkingArgs {
-    /// What was asked for; `None` for what suits the encoder.
+    /// Returns the requested chunking. Returns `None` for the one that suits the encoder.
     pub fn chunking(self) -> Option<Chunking> {
         let Self { chunking, max_tokens, overlap_tokens } = self;
         max_tokens.map(|max_tokens| match chunking.unwrap_or(ChunkingChoice::Sections) {
@@ -29,7 +29,7 @@ impl ChunkingArgs {
     }
 }
 
-/// The ways of cutting documents.
+/// Ways of cutting documents.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ChunkingChoice {
     /// Windows of tokens with overlap.

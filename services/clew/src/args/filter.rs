@@ -1,21 +1,21 @@
-//! Which documents and turns are considered.
+//! Arguments that filter documents and turns.
 
 use clap::Args;
 use clew_core::{AttributeName, DocumentId, Filter, TimeRange, Timestamp};
 
-/// Which documents may be found.
+/// Filter of documents.
 #[derive(Clone, Debug, Default, Args)]
 pub struct FilterArgs {
-    /// Only this document; may be repeated.
+    /// Consider only this document; may be repeated.
     #[arg(long = "document", value_name = "ID")]
     pub documents: Vec<DocumentId>,
-    /// Only documents with this attribute; may be repeated.
+    /// Consider only documents with this attribute; may be repeated.
     #[arg(long = "where", value_name = "NAME=VALUE", value_parser = attribute)]
     pub attributes: Vec<(AttributeName, String)>,
-    /// Only documents of events at or after this time (RFC 3339 or YYYY-MM-DD).
+    /// Consider only documents about events at or after this time (RFC 3339 or YYYY-MM-DD).
     #[arg(long, value_name = "TIME")]
     pub from: Option<Timestamp>,
-    /// Only documents of events before this time.
+    /// Consider only documents about events before this time.
     #[arg(long, value_name = "TIME")]
     pub until: Option<Timestamp>,
 }
@@ -30,17 +30,17 @@ impl From<FilterArgs> for Filter {
     }
 }
 
-/// Which turns.
+/// Filter of turns.
 #[derive(Clone, Debug, Args)]
 pub struct TurnFilterArgs {
-    /// Only turns with this attribute, of which `chat.role`, `chat.speaker` and `chat.session` are given; may be
-    /// repeated.
+    /// Consider only turns with this attribute; may be repeated. Clew sets `chat.role`,
+    /// `chat.speaker` and `chat.session`.
     #[arg(long = "where", value_name = "NAME=VALUE", value_parser = attribute)]
     pub attributes: Vec<(AttributeName, String)>,
-    /// Only what was said at or after this time (RFC 3339 or YYYY-MM-DD).
+    /// Consider only what was said at or after this time (RFC 3339 or YYYY-MM-DD).
     #[arg(long, value_name = "TIME")]
     pub from: Option<Timestamp>,
-    /// Only what was said before this time.
+    /// Consider only what was said before this time.
     #[arg(long, value_name = "TIME")]
     pub until: Option<Timestamp>,
 }

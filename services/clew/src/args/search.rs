@@ -1,9 +1,9 @@
-//! How passages are matched.
+//! Arguments that say how passages are matched.
 
 use clap::ValueEnum;
 use clew_core::SearchMode;
 
-/// The search modes.
+/// Search modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModeChoice {
     /// Embeddings.

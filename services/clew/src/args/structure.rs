@@ -1,28 +1,28 @@
-//! The shape of trees and graphs.
+//! Arguments for the shape of trees and graphs.
 
 use clap::Args;
 use clew_core::StructureSettings;
 
-/// How trees of summaries and the graph are made.
+/// Settings for trees of summaries and the graph.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct StructureArgs {
-    /// Make neither trees nor a graph: documents take less work, and the strategies that walk them cannot
-    /// be used.
+    /// Build neither trees nor a graph. Documents then take less work, and the strategies that walk
+    /// trees or the graph cannot be used.
     #[arg(long)]
     pub no_structure: bool,
-    /// Most tokens of a segment, the leaf of a tree [default: 600].
+    /// Maximum number of tokens of a segment, the leaf of a tree [default: 600].
     #[arg(long, conflicts_with = "no_structure")]
     pub segment_tokens: Option<u32>,
-    /// Most children of a node of a tree [default: 8].
+    /// Maximum number of children of a tree node [default: 8].
     #[arg(long, conflicts_with = "no_structure")]
     pub max_children: Option<u32>,
-    /// Most bytes of a summary [default: 800].
+    /// Maximum number of bytes of a summary [default: 800].
     #[arg(long, conflicts_with = "no_structure")]
     pub summary_bytes: Option<u32>,
 }
 
 impl StructureArgs {
-    /// What was asked for; `None` for neither trees nor a graph.
+    /// Returns the settings. Returns `None` if neither trees nor a graph are to be built.
     pub fn settings(self) -> Option<StructureSettings> {
         let default = StructureSettings::default();
         (!self.no_structure).then(|| StructureSettings {

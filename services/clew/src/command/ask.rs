@@ -1,4 +1,4 @@
-//! `clew ask`.
+//! Command `clew ask`.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,49 +21,51 @@ use crate::output::{self, Output, human, one_line};
 /// Arguments of `ask`.
 #[derive(Debug, Args)]
 pub struct AskArgs {
-    /// Corpus.
+    /// Name of the corpus.
     #[arg(long)]
     pub corpus: CorpusName,
-    /// The question, or what to summarise.
+    /// Question to answer, or what to summarise.
     pub question: String,
-    /// What is wanted: an answer or a summary.
+    /// Result to produce: an answer or a summary.
     #[arg(long, value_enum, default_value_t = TaskChoice::Answer)]
     pub task: TaskChoice,
-    /// When the question is asked, such as 2024-05-20T10:00:00Z, where that matters for what it says.
+    /// Time at which the question is asked, such as 2024-05-20T10:00:00Z, if that matters for its
+    /// meaning.
     #[arg(long, value_name = "TIME")]
     pub asked_at: Option<Timestamp>,
-    /// Way of answering; `clew strategies` lists them.
+    /// Strategy of answering; `clew strategies` lists them.
     #[arg(long, default_value = "direct")]
     pub strategy: String,
-    /// Write how it was answered to this file, for `clew trace show`.
+    /// Write how the question was answered to this file, for `clew trace show`.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Most passages read, 1 to 1000.
+    /// Maximum number of passages to read, 1 to 1000 [default: that of the strategy].
     #[arg(short)]
     pub k: Option<u32>,
-    /// Most tokens of the passages that are read.
+    /// Maximum number of tokens of the passages to read.
     #[arg(long, value_name = "TOKENS")]
     pub evidence_tokens: Option<u32>,
-    /// What compressed memories do for an answer, where the strategy asks them (`memorag`): draft what to search for
-    /// (`clues`), tell the reader besides what the answer may be (`hint`), or answer themselves (`answer`).
+    /// Use of compressed memories, for strategies that ask them (`memorag`): draft what to search
+    /// for (`clues`), also tell the reader what the answer may be (`hint`), or answer themselves
+    /// (`answer`).
     #[arg(long, value_enum, default_value_t = MemoryUseChoice::Clues)]
     pub memory_use: MemoryUseChoice,
-    /// Have the configured reranker read so many of the best candidates of each search, at most 200, and put them in
-    /// order.
+    /// Let the configured reranker order this many of the best candidates of each search, at most
+    /// 200.
     #[arg(long, value_name = "CANDIDATES")]
     pub rerank: Option<u32>,
     #[command(flatten)]
     pub filters: FilterArgs,
 }
 
-/// What compressed memories do for an answer.
+/// Use of compressed memories for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MemoryUseChoice {
-    /// They draft what to search for.
+    /// Memories draft what to search for.
     Clues,
-    /// They also say what the answer may be.
+    /// Memories also tell the reader what the answer may be.
     Hint,
-    /// They answer themselves, as far as what is cited says so.
+    /// Memories answer themselves, as far as the cited passages support it.
     Answer,
 }
 
@@ -77,12 +79,12 @@ impl From<MemoryUseChoice> for clew_core::MemoryUse {
     }
 }
 
-/// What is wanted of a memory.
+/// Kind of result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TaskChoice {
-    /// The answer to a question.
+    /// Answer to a question.
     Answer,
-    /// A summary.
+    /// Summary.
     Summarise,
 }
 
@@ -125,16 +127,16 @@ async fn ask(connection: &Connection, arguments: AskArgs, output: &Output) -> an
     show(events, asked, output).await
 }
 
-/// What was asked.
+/// Question as it was asked, with where to write its trace.
 pub struct Asked {
     pub corpus: String,
     pub question: String,
     pub strategy: String,
-    /// File that is to say how it was answered.
+    /// File to write the trace to.
     pub trace: Option<PathBuf>,
 }
 
-/// Prints the steps of an answer as they come, and then the answer with its citations.
+/// Prints the steps of an answer as they come, then the answer with its citations.
 pub async fn show(
     events: impl Stream<Item = Result<wire::AnswerResponse, Error>>,
     asked: Asked,
@@ -154,7 +156,7 @@ pub async fn show(
                 trace.push(step);
             }
             Some(Event::Answer(last)) => answer = Some(last),
-            // The text comes whole with the answer.
+            // The answer event holds the whole text.
             Some(Event::TextDelta(_) | Event::Trace(_)) | None => {}
         }
     }
@@ -228,7 +230,7 @@ fn millis(duration: Option<clew_proto::Duration>) -> f64 {
     duration.map_or(0.0, |d| d.seconds as f64 * 1e3 + f64::from(d.nanos) / 1e6)
 }
 
-/// A step as it is shown and kept.
+/// Converts a step from the wire to the one that is shown and stored.
 fn step_of(step: wire::trace_event::Step) -> Step {
     use wire::trace_event::Step as Wire;
     match step {

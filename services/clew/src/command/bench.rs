@@ -1,4 +1,5 @@
-//! `clew bench`: speed on this machine, as JSON beside what it was measured on.
+//! Command `clew bench`: measures speed on this machine and prints JSON that also describes the
+//! machine.
 
 mod generate;
 
@@ -27,68 +28,70 @@ pub struct BenchArgs {
     pub action: BenchAction,
 }
 
-/// What to measure.
+/// Measurements.
 #[derive(Debug, Subcommand)]
 pub enum BenchAction {
-    /// Tokens per second of the encoder.
+    /// Measure the tokens per second of the encoder.
     Embed {
         /// JSON Lines with a `text` field.
         #[arg(value_name = "FILE")]
         texts: PathBuf,
-        /// Threads; 0 means one per core.
+        /// Number of threads; 0 means one per core.
         #[arg(long, default_value_t = 0)]
         threads: usize,
-        /// Rounds; the median is reported.
+        /// Number of rounds; the median is reported.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
-    /// Tokens per second of an ingestion from files to searchable, and the encoder's share.
+    /// Measure an ingestion from files to searchable: tokens per second, and the share of the
+    /// encoder.
     Ingest {
         /// Files, folders or globs.
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
     },
-    /// Tokens per second of a language model, alone and with several replies at once, beside what the machine
-    /// can do at most.
+    /// Measure the tokens per second of a language model, alone and with several replies at once,
+    /// beside the maximum that the machine can do.
     Generate {
-        /// Folder of its tokenizer, if it is another.
+        /// Folder of the tokenizer, if it is not the model's.
         #[arg(long, value_name = "DIR")]
         tokenizer: Option<PathBuf>,
-        /// `cpu`, or `cuda:0` in builds with the feature `cuda`.
+        /// Device to compute on: `cpu`, or `cuda:0` in builds with the feature `cuda`.
         #[arg(long, default_value = "cpu")]
         device: DeviceChoice,
         /// Compute in bfloat16.
         #[arg(long)]
         bf16: bool,
-        /// Threads of the processor; 0 means one per core.
+        /// Number of CPU threads; 0 means one per core.
         #[arg(long, default_value_t = 0)]
         threads: u32,
-        /// Words of each prompt.
+        /// Number of words of each prompt.
         #[arg(long, default_value_t = 400)]
         words: usize,
-        /// Tokens of each reply.
+        /// Number of tokens of each reply.
         #[arg(long, default_value_t = 64)]
         tokens: u32,
-        /// Numbers of replies at once.
+        /// Numbers of simultaneous replies to measure.
         #[arg(long, value_delimiter = ',', default_value = "1,4,16")]
         streams: Vec<u32>,
     },
-    /// Latency of searches in a corpus, and recall of the approximate index against exact search.
+    /// Measure the latency of searches in a corpus, and the recall of the approximate index against
+    /// exact search.
     Search {
-        /// Corpus.
+        /// Name of the corpus.
         #[arg(long)]
         corpus: CorpusName,
-        /// Searches per mode.
+        /// Number of searches per mode.
         #[arg(long, default_value_t = 200)]
         queries: usize,
     },
 }
 
-/// Streams of documents, as `clew ingest` has them by default.
+/// Number of streams of documents: the default of `clew ingest`.
 const STREAMS: u8 = 4;
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Measures.
+/// Runs a measurement and prints its result.
 pub async fn run(global: &GlobalArgs, arguments: BenchArgs, output: &Output) -> anyhow::Result<()> {
     let result = match arguments.action {
         BenchAction::Embed { texts, threads, rounds } => {
@@ -113,13 +116,13 @@ pub async fn run(global: &GlobalArgs, arguments: BenchArgs, output: &Output) -> 
     })
 }
 
-/// The middle of `values`.
+/// Returns the median of `values`.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     percentile(&values, 0.5)
 }
 
-/// The value below which a share of the sorted `values` lies.
+/// Returns the value below which `share` of the sorted `values` lies.
 fn percentile(values: &[f64], share: f64) -> f64 {
     let place = (values.len().saturating_sub(1)) as f64 * share;
     values.get(place.round() as usize).copied().unwrap_or(0.0)
@@ -269,8 +272,8 @@ async fn search(global: &GlobalArgs, corpus: &CorpusName, queries: usize) -> any
     }))
 }
 
-/// Questions of a realistic shape, which are words of random documents, and how many milliseconds it took
-/// to read each document.
+/// Samples questions of a realistic shape, which are words of random documents. Also returns how
+/// many milliseconds it took to read each document.
 async fn sample_questions(
     connection: &Connection,
     corpus: &CorpusName,
@@ -303,7 +306,7 @@ async fn sample_questions(
     Ok((questions, reads))
 }
 
-/// The most memory this process has held, where the system tells.
+/// Returns the peak memory of this process in bytes, if the system reports it.
 fn peak_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

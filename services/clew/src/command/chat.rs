@@ -1,4 +1,4 @@
-//! `clew chat`.
+//! Command `clew chat`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,93 +37,97 @@ pub struct ChatArgs {
     pub action: ChatAction,
 }
 
-/// Whose memory of conversations.
+/// User whose conversations a command works on.
 #[derive(Debug, Args)]
 pub struct UserArgs {
-    /// Corpus.
+    /// Name of the corpus.
     #[arg(long)]
     pub corpus: CorpusName,
-    /// Whose memory.
+    /// Name of the user.
     #[arg(long)]
     pub user: String,
 }
 
-/// What to do with conversations.
+/// Actions on conversations.
 #[derive(Debug, Subcommand)]
 pub enum ChatAction {
-    /// Append turns; those that are there already change nothing.
+    /// Append turns; turns that are stored already change nothing.
     Append {
         #[command(flatten)]
         of: UserArgs,
         /// Session of turns that name none.
         #[arg(long)]
         session: Option<String>,
-        /// Who finds what speakers state of themselves, by which turns are found.
+        /// Source of the statements of speakers, by which turns are found.
         #[arg(long, value_enum, default_value_t = InferenceChoice::Rules)]
         infer: InferenceChoice,
-        /// Access label that every turn gets besides those of its own; may be repeated. Only who holds all labels of
-        /// a turn recalls it.
+        /// Access label that every turn gets besides its own; may be repeated. Only callers who
+        /// hold all labels of a turn can recall it.
         #[arg(long = "label", value_name = "LABEL")]
         labels: Vec<Label>,
-        /// JSON Lines with `text`, and as known `session`, `number` (from 0; by default the place in the
-        /// file), `role` (user or assistant), `speaker`, `time` (RFC 3339), `attributes` (an object of texts),
-        /// `labels` (an array of texts); `-`: standard input.
+        /// File of JSON Lines (`-`: standard input) with `text` and, as far as known, `session`,
+        /// `number` (from 0; by default the turn's place among those of its session in the file),
+        /// `role` (user or assistant), `speaker`, `time` (RFC 3339), `attributes` (an object of
+        /// texts) and `labels` (an array of texts).
         file: PathBuf,
     },
-    /// What a user's conversations hold of a question, in the order of time.
+    /// Show what a user's conversations hold about a question, in chronological order.
     Recall {
         #[command(flatten)]
         of: UserArgs,
-        /// The question.
+        /// Question to recall for.
         question: String,
-        /// When it is asked, such as 2024-05-20T10:00:00Z: what "last week" is told by.
+        /// Time at which the question is asked, such as 2024-05-20T10:00:00Z. "Last week" is
+        /// understood from it.
         #[arg(long, value_name = "TIME")]
         asked_at: Option<Timestamp>,
-        /// Most items, 1 to 100.
+        /// Maximum number of items, 1 to 100.
         #[arg(short)]
         k: Option<u32>,
         #[command(flatten)]
         recalling: RecallArgs,
-        /// Who infers the time that the question asks about.
+        /// Source of the time that the question asks about.
         #[arg(long, value_enum, default_value_t = InferenceChoice::Rules)]
         infer: InferenceChoice,
         #[command(flatten)]
         filters: TurnFilterArgs,
     },
-    /// Answer a question out of a user's conversations: `ask` with the strategy `chat`.
+    /// Answer a question from a user's conversations: `ask` with the strategy `chat`.
     Ask {
         #[command(flatten)]
         of: UserArgs,
-        /// The question.
+        /// Question to answer.
         question: String,
-        /// When it is asked.
+        /// Time at which the question is asked.
         #[arg(long, value_name = "TIME")]
         asked_at: Option<Timestamp>,
-        /// Most rounds read.
+        /// Maximum number of rounds to read.
         #[arg(short)]
         k: Option<u32>,
         #[command(flatten)]
         recalling: RecallArgs,
-        /// Who infers the time that the question asks about.
+        /// Source of the time that the question asks about.
         #[arg(long, value_enum, default_value_t = InferenceChoice::Rules)]
         infer: InferenceChoice,
-        /// Whether a language model takes notes before it answers [default: as the corpus has it, else chain].
+        /// Whether a language model takes notes before it answers [default: that of the corpus,
+        /// else chain].
         #[arg(long, value_enum)]
         notes: Option<NotesChoice>,
-        /// How passages are shown to a language model [default: as the corpus has it, else json].
+        /// Format in which passages are shown to a language model [default: that of the corpus,
+        /// else json].
         #[arg(long, value_enum)]
         layout: Option<LayoutChoice>,
-        /// Write how it was answered to this file, for `clew trace show`.
+        /// Write how the question was answered to this file, for `clew trace show`.
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
         #[command(flatten)]
         filters: TurnFilterArgs,
     },
-    /// List turns as `append` takes them: all that is kept of a user.
+    /// List all stored turns of a user, in the form that `append` takes.
     List {
         #[command(flatten)]
         of: UserArgs,
-        /// Only this session.
+        /// List only this session.
         #[arg(long)]
         session: Option<String>,
         #[command(flatten)]
@@ -133,48 +137,49 @@ pub enum ChatAction {
     Forget {
         #[command(flatten)]
         of: UserArgs,
-        /// Only this session; without it all of the user.
+        /// Forget only this session; without it, all sessions of the user.
         #[arg(long)]
         session: Option<String>,
-        /// Only this turn of the session; may be repeated.
+        /// Forget only this turn of the session; may be repeated.
         #[arg(long = "number", value_name = "N", requires = "session")]
         numbers: Vec<u32>,
-        /// Only the best K that a search for these words finds; look at the preview first, since a search
-        /// finds something for any words.
+        /// Forget only the best K turns that a search for these words finds. A search finds
+        /// something for any words, so look at the preview first.
         #[arg(long, value_name = "WORDS", requires = "k", conflicts_with = "numbers")]
         about: Option<String>,
-        /// With --about: most turns, 1 to 100.
+        /// Maximum number of turns for --about, 1 to 100.
         #[arg(short, requires = "about")]
         k: Option<u32>,
         #[command(flatten)]
         filters: TurnFilterArgs,
-        /// Tell only what would be forgotten.
+        /// Only show what would be forgotten.
         #[arg(long)]
         preview: bool,
     },
 }
 
-/// How conversations are recalled for a question.
+/// Settings for recalling conversations for a question.
 #[derive(Clone, Debug, Args)]
 pub struct RecallArgs {
-    /// By which of the corpus' keys turns are found, with commas between them [default: all].
+    /// Keys of the corpus by which turns are found, with commas between them [default: all].
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     pub keys: Vec<String>,
-    /// How what several keys find comes together [default: as the corpus has it, else best].
+    /// Way of merging the results of several keys [default: that of the corpus, else best].
     #[arg(long, value_enum)]
     pub merging: Option<MergingChoice>,
-    /// What is recalled as one [default: as the corpus has it, else round].
+    /// Unit that is recalled as one item [default: that of the corpus, else round].
     #[arg(long, value_enum)]
     pub value: Option<ValueChoice>,
-    /// What is made of the time that the question asks about [default: as the corpus has it, else boost].
+    /// Use of the time that the question asks about [default: that of the corpus, else boost].
     #[arg(long, value_enum)]
     pub time: Option<TimeChoice>,
-    /// What is made of statements that later ones supersede [default: as the corpus has it, else latest].
+    /// Treatment of statements that later ones supersede [default: that of the corpus, else
+    /// latest].
     #[arg(long, value_enum)]
     pub history: Option<HistoryChoice>,
 }
 
-/// Turns that are sent at once.
+/// Maximum number of turns in one request.
 const TURNS_AT_ONCE: usize = 200;
 
 /// A turn as a line of JSON.
@@ -196,12 +201,12 @@ struct Line {
     attributes: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     labels: Vec<String>,
-    /// What it is found by besides; told, not taken.
+    /// Additional text by which the turn is found. Printed by `list`, ignored by `append`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     key: String,
 }
 
-/// Appends, recalls, asks, lists or forgets.
+/// Appends, recalls, asks, lists or forgets turns.
 pub async fn run(global: &GlobalArgs, arguments: ChatArgs, output: &Output) -> anyhow::Result<()> {
     let connection = Connection::open(global).await?;
     let done = act(&connection, arguments.action, output).await;
@@ -298,7 +303,7 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
     }
 }
 
-/// What was chosen of how conversations are recalled, for the wire.
+/// Choices for recalling conversations, as the wire has them.
 struct Chosen {
     keys: Vec<String>,
     merging: i32,
@@ -329,7 +334,8 @@ async fn append(
     inference: Inference,
     output: &Output,
 ) -> anyhow::Result<()> {
-    // Turns are too short for trees, and what they say of whom is not told by each by itself.
+    // Without trees and a graph: turns are too short for trees, and a turn by itself does not tell
+    // of whom it speaks.
     make_if_missing(connection, &of.corpus, None).await?;
     let (mut appended, mut unchanged) = (0, 0);
     let together = sessions.values().flatten();
@@ -357,10 +363,10 @@ async fn append(
     })
 }
 
-/// The turns of each session, by the labels that they need.
+/// Turns of each session, grouped by the labels that they require.
 type Sessions = BTreeMap<String, BTreeMap<Labels, Vec<Turn>>>;
 
-/// The turns of each session; each gets `labels` besides its own.
+/// Parses turns and groups them by session and labels. Each turn gets `labels` besides its own.
 fn sessions(text: &str, default: Option<&str>, labels: &Labels) -> anyhow::Result<Sessions> {
     let mut sessions = Sessions::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -394,7 +400,7 @@ fn sessions(text: &str, default: Option<&str>, labels: &Labels) -> anyhow::Resul
     Ok(sessions)
 }
 
-/// A turn as `append` takes it.
+/// Returns a turn in the form that `append` takes.
 fn line(session: &str, turn: wire::Turn) -> Line {
     let role = match turn.role() {
         wire::Role::Unspecified => None,
@@ -468,7 +474,7 @@ async fn recall(
     })
 }
 
-/// A statement with the one that supersedes it.
+/// Returns a superseded statement and the one that supersedes it as JSON.
 fn superseded(update: &wire::Superseded) -> serde_json::Value {
     let told = |statement: Option<&wire::Statement>| {
         let statement = statement?;

@@ -1,4 +1,4 @@
-//! `clew check`.
+//! Command `clew check`.
 
 use anyhow::bail;
 use clap::Args;
@@ -15,12 +15,12 @@ use crate::progress::Progress;
 /// Arguments of `check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Corpus; without one, all are checked.
+    /// Name of the corpus; without it, all corpora are checked.
     #[arg(long)]
     pub corpus: Option<CorpusName>,
 }
 
-/// Breaches that are told one by one; more of them are counted.
+/// Maximum number of breaches that are listed one by one; further ones are only counted.
 const TOLD: usize = 1_000;
 
 /// Checks one corpus or all.
@@ -40,7 +40,7 @@ async fn check(
         Some(name) => vec![connection.client.corpus(&name).await?],
         None => connection.client.corpora().await?,
     };
-    // One that cannot be used keeps no other from being checked.
+    // A corpus that cannot be used does not keep the others from being checked.
     let (unusable, usable): (Vec<_>, Vec<_>) =
         corpora.iter().partition(|corpus| corpus.fault.is_some());
     let mut reports = Vec::with_capacity(usable.len());
@@ -61,13 +61,13 @@ async fn check(
     }
 }
 
-/// What checking a corpus found.
+/// Result of checking a corpus.
 struct Report {
     corpus: String,
     documents: u64,
     chunks: u64,
     breaches: usize,
-    /// The first of them.
+    /// The first [`TOLD`] breaches.
     told: Vec<wire::Breach>,
 }
 

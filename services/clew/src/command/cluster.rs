@@ -1,4 +1,4 @@
-//! `clew cluster`.
+//! Command `clew cluster`.
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -17,21 +17,21 @@ pub struct ClusterArgs {
     pub action: ClusterAction,
 }
 
-/// What to see or do.
+/// Actions on a cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterAction {
-    /// What runs on each node: supervisors, pools, peers and queues, with restarts.
+    /// Show what runs on each node: supervisors, pools, peers and queues, with restarts.
     Tree,
-    /// The members, and the shards with their owners.
+    /// Show the members, and the shards with their owners.
     Topology,
-    /// Have a node hand over its work and take none.
+    /// Make a node hand over its shards and take no new work.
     Drain {
         /// Name of the node.
         node: String,
     },
 }
 
-/// Shows or steers a cluster.
+/// Shows or controls a cluster.
 pub async fn run(
     global: &GlobalArgs,
     arguments: ClusterArgs,

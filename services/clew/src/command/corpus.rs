@@ -1,4 +1,4 @@
-//! `clew corpus`.
+//! Command `clew corpus`.
 
 mod describe;
 mod export;
@@ -32,22 +32,22 @@ pub struct CorpusArgs {
     pub action: CorpusAction,
 }
 
-/// What to do with corpora.
+/// Actions on corpora.
 #[derive(Debug, Subcommand)]
 pub enum CorpusAction {
-    /// Make a corpus.
+    /// Create a corpus.
     Create {
-        /// Its name: 1 to 63 of a-z, 0-9, `-`, `_`.
+        /// Name of the corpus: 1 to 63 of a-z, 0-9, `-`, `_`.
         name: CorpusName,
-        /// Number of shards, 1 to 256; fixed from then on.
+        /// Number of shards, 1 to 256; cannot be changed later.
         #[arg(long, default_value_t = 1)]
         shards: u32,
         #[command(flatten)]
         cutting: ChunkingArgs,
         #[command(flatten)]
         structure: StructureArgs,
-        /// Forget documents so many days after what they tell of happened, or, where they have no event time,
-        /// after they were accepted [default: never].
+        /// Forget each document this many days after its event time or, if it has none, after it
+        /// was accepted [default: never].
         #[arg(long, value_name = "DAYS")]
         retain_days: Option<u32>,
         #[command(flatten)]
@@ -59,14 +59,14 @@ pub enum CorpusAction {
     List,
     /// Delete a corpus with everything derived from its documents.
     Delete {
-        /// Its name.
+        /// Name of the corpus.
         name: CorpusName,
     },
-    /// Copy a corpus to a snapshot, in the place that the server has for them, while it goes on being used.
-    /// Run it again to go on where it was interrupted.
+    /// Copy a corpus to a snapshot, in the server's place for snapshots, while the corpus is in
+    /// use. Run the command again to continue after an interruption.
     #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Snapshot {
-        /// The corpus.
+        /// Name of the corpus.
         #[arg(required = true)]
         name: Option<CorpusName>,
         /// Name of the snapshot: 1 to 63 of a-z, 0-9, `-`, `_`.
@@ -75,42 +75,44 @@ pub enum CorpusAction {
         #[command(subcommand)]
         action: Option<SnapshotAction>,
     },
-    /// Write all that a corpus holds into a folder, a file for each table: documents, versions, chunks with
-    /// their vectors, nodes, entities, relations, memories. `documents.jsonl` can be ingested again.
+    /// Write everything that a corpus holds into a folder, one file for each table: documents,
+    /// versions, chunks with their vectors, nodes, entities, relations, memories. `documents.jsonl`
+    /// can be ingested again.
     Export {
-        /// The corpus.
+        /// Name of the corpus.
         name: CorpusName,
-        /// jsonl or parquet.
+        /// Format of the files: jsonl or parquet.
         #[arg(long)]
         format: clew_formats::ExportFormat,
-        /// Folder to write to: empty, or none yet.
+        /// Folder to write to; must be empty or not exist.
         #[arg(long, value_name = "FOLDER")]
         out: PathBuf,
     },
-    /// List the whole snapshots of a corpus, also of one that is gone.
+    /// List the complete snapshots of a corpus, also of one that was deleted.
     Snapshots {
-        /// The corpus.
+        /// Name of the corpus.
         name: CorpusName,
     },
-    /// Make a corpus out of a snapshot; nobody finds it before it is whole. Run it again to go on where it
-    /// was interrupted.
+    /// Create a corpus from a snapshot; it cannot be used before it is complete. Run the command
+    /// again to continue after an interruption.
     Restore {
-        /// The corpus, by the name it had.
+        /// Name that the corpus had.
         name: CorpusName,
-        /// The snapshot.
+        /// Name of the snapshot.
         snapshot: SnapshotName,
-        /// File with ids of documents that are not to come back, one a line: those forgotten since.
+        /// File with the ids of documents that must not come back, one per line: those forgotten
+        /// since.
         #[arg(long, value_name = "FILE")]
         leave_out: Option<PathBuf>,
     },
-    /// Move a corpus to another embedding model, step by step, while it goes on being used.
+    /// Move a corpus to another embedding model, step by step, while it is in use.
     Reembed {
         #[command(subcommand)]
         action: ReembedAction,
     },
 }
 
-/// Makes, lists or deletes corpora.
+/// Performs an action on corpora.
 pub async fn run(
     global: &GlobalArgs,
     arguments: CorpusArgs,

@@ -1,4 +1,4 @@
-//! `clew doctor`: looks at what a node needs, and says what to do about what is missing.
+//! Command `clew doctor`: examines what a node needs, and says what to do about problems.
 
 use std::time::{Duration, Instant};
 
@@ -15,42 +15,44 @@ use crate::config::NodeConfig;
 use crate::node::start_encoders;
 use crate::output::{Output, human};
 
-/// How long a server may take to answer.
+/// Maximum time for a server to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a model may take with something small.
+/// Maximum time for a model to process the probe.
 const MODEL_PATIENCE: Duration = Duration::from_secs(30);
-/// What models are tried with.
+/// Text that models are tried with.
 const PROBE: &str = "clew";
-/// Clocks further apart than this make times of acceptance, and leases, hard to understand.
+/// Largest harmless clock difference. With a larger one, acceptance times and leases are hard to
+/// interpret.
 const MOST_SKEW_SECONDS: f64 = 2.0;
-/// A place with less free than this, or than a tenth, is nearly full.
+/// Storage with less free space than this, or than a tenth of its size if that is less, is nearly
+/// full.
 const LEAST_FREE_BYTES: u64 = 10 << 30;
-/// A durable write that takes longer slows every acknowledgement.
+/// A durable write that takes longer than this slows every acknowledgement.
 const SLOW_WRITE_MS: u128 = 250;
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
     Ok,
-    /// It works, and something is not as it should be.
+    /// It works, but something is not as it should be.
     Warn,
     /// Something does not work.
     Fail,
 }
 
-/// What was found about one thing.
+/// Result of one check.
 #[derive(Debug, Serialize)]
 struct Finding {
     check: &'static str,
     state: State,
-    /// What was found, and what that means.
+    /// Observation, and what it means.
     found: String,
-    /// What to do; empty: nothing.
+    /// Advice; empty if there is nothing to do.
     advice: &'static str,
 }
 
-/// All that was found.
+/// Findings of all checks.
 #[derive(Default)]
 struct Findings(Vec<Finding>);
 
@@ -69,7 +71,7 @@ impl Findings {
     }
 }
 
-/// Looks at this machine, or at a server.
+/// Examines this machine, or a server.
 pub async fn run(global: &GlobalArgs, output: &Output) -> anyhow::Result<()> {
     let mut findings = Findings::default();
     match &global.endpoint {
@@ -137,7 +139,7 @@ async fn models(config: &NodeConfig, findings: &mut Findings) -> Option<Vec<Enco
     }
 }
 
-/// Embeds something small.
+/// Embeds the probe.
 async fn embeds(own: &OwnEncoder, findings: &mut Findings) {
     let part = "embedding model";
     let deadline = Instant::now() + MODEL_PATIENCE;
@@ -152,7 +154,7 @@ async fn embeds(own: &OwnEncoder, findings: &mut Findings) {
     }
 }
 
-/// Loads the reranker and asks it something small.
+/// Loads the reranker and scores the probe.
 async fn reranker(config: &NodeConfig, findings: &mut Findings) {
     let part = "reranker";
     let tried = async {
@@ -173,7 +175,7 @@ async fn reranker(config: &NodeConfig, findings: &mut Findings) {
     }
 }
 
-/// Returns whether it can be used.
+/// Examines a place where data is stored. Returns whether it can be used.
 async fn place(
     check: &'static str,
     config: &NodeConfig,
@@ -189,7 +191,7 @@ async fn place(
             return false;
         }
     };
-    // As the start asks.
+    // The same check as at the start of a node.
     let checked = config.storage.check(place, &probed);
     match &checked {
         Ok(()) => findings.add(check, State::Ok, "it keeps what it is told".to_owned(), ""),
@@ -278,7 +280,8 @@ async fn redis(config: &NodeConfig, findings: &mut Findings) {
         }
         Err(error) => {
             let advice = "see that it runs and can be reached; shards do not move meanwhile";
-            // Why, which names no password: such as a certificate that is not trusted.
+            // The chain says why, such as a certificate that is not trusted, and contains no
+            // password.
             findings.add(CHECK, State::Fail, error.chain(), advice);
         }
         Ok(Some(health)) => {
@@ -317,7 +320,7 @@ async fn server(global: &GlobalArgs, endpoint: &str, findings: &mut Findings) {
         }
         Err(error) => return findings.fail(CHECK, &error, advice),
     }
-    // A server that is alone has none.
+    // A server without a cluster has no topology.
     let Ok(topology) = client.topology().await else { return };
     let lost = topology.shards.iter().filter(|shard| shard.owner.is_empty()).count();
     let is_good = lost == 0 && !topology.is_stale;

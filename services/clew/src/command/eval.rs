@@ -1,7 +1,8 @@
-//! `clew eval`: quality on public data sets, through the product's own ingestion and search.
+//! Command `clew eval`: measures quality on public data sets, through the product's own ingestion
+//! and search.
 //!
-//! Each haystack becomes a corpus in a temporary directory; its units become documents, which are cut
-//! into parts where they are longer than a chunk and reported whole.
+//! Each haystack becomes a corpus in a temporary directory, and its units become documents. Units
+//! that are longer than a chunk are cut into chunks and reported as a whole.
 
 mod answers;
 mod haystack_corpus;
@@ -25,19 +26,19 @@ pub struct EvalArgs {
     pub action: EvalAction,
 }
 
-/// What to measure.
+/// Measurements.
 #[derive(Debug, Subcommand)]
 pub enum EvalAction {
-    /// Recall, NDCG and MRR of retrieval.
+    /// Measure recall, NDCG and MRR of retrieval.
     Retrieval(RetrievalArgs),
-    /// Answers against reference answers; goes on where an interrupted run stopped. A language model
-    /// judges them too if the configuration has a section `judge`.
+    /// Score answers against reference answers; continues where an interrupted run stopped. A
+    /// language model judges the answers too if the configuration has a section `judge`.
     Answers(AnswersArgs),
-    /// Finished runs of `eval answers` side by side.
+    /// Show finished runs of `eval answers` side by side.
     Compare(CompareArgs),
 }
 
-/// Measures.
+/// Runs a measurement.
 pub async fn run(global: &GlobalArgs, arguments: EvalArgs, output: &Output) -> anyhow::Result<()> {
     if global.endpoint.is_some() {
         bail!("`clew eval` makes corpora of its own in this process; leave --endpoint out");

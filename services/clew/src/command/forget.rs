@@ -1,4 +1,4 @@
-//! `clew forget`.
+//! Command `clew forget`.
 
 use anyhow::bail;
 use clap::Args;
@@ -13,10 +13,10 @@ use crate::output::{Output, timestamp};
 /// Arguments of `forget`.
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
-    /// Corpus.
+    /// Name of the corpus.
     #[arg(long)]
     pub corpus: CorpusName,
-    /// Document to forget; may be repeated.
+    /// Id of a document to forget; may be repeated.
     #[arg(long = "document", value_name = "ID", required = true)]
     pub documents: Vec<DocumentId>,
 }

@@ -1,4 +1,4 @@
-//! `clew generate`.
+//! Command `clew generate`.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -17,58 +17,59 @@ use serde_json::json;
 use crate::args::global::GlobalArgs;
 use crate::output::Output;
 
-/// Arguments of `generate`. --model names the folder of the language model here.
+/// Arguments of `generate`. Here, the global `--model` names the folder of the language model.
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
-    /// What is asked; `-` reads it from standard input.
+    /// Prompt; `-` reads it from standard input.
     pub prompt: String,
-    /// What the model is told before.
+    /// System message that precedes the prompt.
     #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
     /// Folder of the tokenizer, if it is not the model's.
     #[arg(long, value_name = "DIR")]
     pub tokenizer: Option<PathBuf>,
-    /// Where to compute: `cpu`, or `cuda:0` in builds for GPUs.
+    /// Device to compute on: `cpu`, or `cuda:0` in builds for GPUs.
     #[arg(long, default_value = "cpu", value_name = "DEVICE")]
     pub device: DeviceChoice,
     /// Keep the model in bfloat16 instead of 32-bit floats.
     #[arg(long)]
     pub bf16: bool,
-    /// Most tokens of the reply.
+    /// Maximum number of tokens of the reply.
     #[arg(long, default_value_t = 256, value_name = "COUNT")]
     pub max_tokens: u32,
-    /// 0 takes the likeliest token; more lets less likely ones through. At most 2.
+    /// Temperature of sampling, at most 2: 0 takes the likeliest token, higher values let less
+    /// likely tokens through.
     #[arg(long, default_value_t = 0.0)]
     pub temperature: f32,
-    /// Only the likeliest tokens that together have this probability.
+    /// Sample only from the likeliest tokens that together have this probability.
     #[arg(long, default_value_t = 1.0)]
     pub top_p: f32,
-    /// Only so many of the likeliest tokens; 0: all.
+    /// Sample only from this many of the likeliest tokens; 0 means all.
     #[arg(long, default_value_t = 0)]
     pub top_k: u32,
-    /// Divides the likelihood of what was said before.
+    /// Divide the likelihood of tokens that occurred before by this number.
     #[arg(long, default_value_t = 1.0)]
     pub repetition_penalty: f32,
-    /// Makes chance repeatable.
+    /// Seed of the random choices, which makes a reply repeatable.
     #[arg(long)]
     pub seed: Option<u64>,
     /// Text that ends the reply; may be given up to four times.
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,
-    /// One of the replies to choose from; may be given again.
+    /// Reply to choose from; may be repeated.
     #[arg(long, value_name = "TEXT", conflicts_with = "schema")]
     pub choice: Vec<String>,
-    /// File with a JSON schema that the reply has to fit.
+    /// File with a JSON schema that the reply has to match.
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
 }
 
-/// A bound against a hung device, not an estimate.
+/// Bound against a device that hangs, not an estimate.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// Longest question on standard input.
+/// Maximum number of bytes of a prompt on standard input.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Has a model reply; an interrupt (SIGINT) ends the reply where it is.
+/// Lets a model reply. An interrupt (SIGINT) ends the reply where it is.
 pub async fn run(
     global: &GlobalArgs,
     arguments: GenerateArgs,
@@ -90,7 +91,7 @@ pub async fn run(
         let Heard::Text(more) = heard else { return };
         text.push_str(more);
         if streams {
-            // A reader that left is noticed when the reply has ended.
+            // A reader that has closed standard output is only noticed when the reply has ended.
             let mut out = std::io::stdout().lock();
             drop(out.write_all(more.as_bytes()).and_then(|()| out.flush()));
         }
@@ -135,7 +136,7 @@ pub async fn run(
     output.print(&document, |_| String::new())
 }
 
-/// The folder that --model names.
+/// Returns the folder that --model names.
 pub fn language_model(global: &GlobalArgs) -> Result<PathBuf, Error> {
     global.model.clone().ok_or_else(|| {
         Error::invalid("model", "expected the folder of a language model, --model DIR, got none")

@@ -1,4 +1,4 @@
-//! `clew graph`.
+//! Command `clew graph`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,85 +22,86 @@ pub struct GraphArgs {
     pub action: GraphAction,
 }
 
-/// What to ask of a graph.
+/// Queries of a graph.
 #[derive(Debug, Subcommand)]
 pub enum GraphAction {
-    /// The entities that a text names, and what is around them.
+    /// Show the entities that a text names, and what is around them.
     Around {
         #[command(flatten)]
         of: GraphSourceArgs,
-        /// A question, or the name of an entity.
+        /// Question, or name of an entity.
         text: String,
         #[command(flatten)]
         extent: ExtentArgs,
-        /// Draw it as SVG into this file instead (`-`: standard output).
+        /// Draw the result as SVG into this file instead (`-`: standard output).
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
-    /// Ways between two entities, shortest first.
+    /// Show paths between two entities, shortest first.
     Paths {
         #[command(flatten)]
         of: GraphSourceArgs,
-        /// Name of the entity to begin at.
+        /// Name of the entity to start from.
         from: String,
-        /// Name of the entity to arrive at.
+        /// Name of the entity to reach.
         to: String,
-        /// Most edges of a path, up to 8.
+        /// Maximum number of edges of a path, up to 8.
         #[arg(long, default_value_t = 4)]
         hops: u32,
-        /// Most paths.
+        /// Maximum number of paths.
         #[arg(short, default_value_t = 10)]
         k: u32,
     },
-    /// Entities and segments by personalised PageRank from the entities that a text names.
+    /// Rank entities and segments by personalised PageRank from the entities that a text names.
     Rank {
         #[command(flatten)]
         of: GraphSourceArgs,
-        /// A question, or the name of an entity.
+        /// Question, or name of an entity.
         text: String,
-        /// Most of each.
+        /// Maximum number of entities, and of segments.
         #[arg(short, default_value_t = 10)]
         k: u32,
     },
-    /// Write the part of the graph around a text, or of some documents, to a file.
+    /// Write the part of the graph around a text to standard output.
     Export {
         #[command(flatten)]
         of: GraphSourceArgs,
-        /// A question, or the name of an entity.
+        /// Question, or name of an entity.
         text: String,
         #[command(flatten)]
         extent: ExtentArgs,
-        /// How it is written.
+        /// Format of the output.
         #[arg(long, value_enum, default_value = "graphml")]
         format: GraphFormat,
     },
 }
 
-/// Which graph.
+/// Graph to query.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct GraphSourceArgs {
-    /// Corpus.
+    /// Name of a corpus.
     #[arg(long)]
     pub corpus: Option<CorpusName>,
-    /// File of a graph that was made elsewhere: GraphML with the fields of LightRAG, or lines of JSON with
-    /// `idx`, `title`, `entities` and `triples`, as HippoRAG keeps them. `-`: standard input.
+    /// File of a graph that was made elsewhere (`-`: standard input): GraphML with the fields of
+    /// LightRAG, or lines of JSON with `idx`, `title`, `entities` and `triples`, as HippoRAG keeps
+    /// them.
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
 
-/// How much of a graph.
+/// Extent of the part of a graph.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ExtentArgs {
-    /// Edges beyond what is named, up to 8.
+    /// Number of edges beyond the entities that the text names, up to 8.
     #[arg(long, default_value_t = 1)]
     pub hops: u32,
-    /// Most entities.
+    /// Maximum number of entities.
     #[arg(long, default_value_t = 40)]
     pub most: u32,
 }
 
-/// How a graph is written.
+/// Format of a graph.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum GraphFormat {
     /// GraphML, with the fields that LightRAG writes.
@@ -109,12 +110,12 @@ pub enum GraphFormat {
     Json,
 }
 
-/// Relations that are asked for, for each entity that is.
+/// Number of relations that are requested for each requested entity.
 const RELATIONS: usize = 4;
-/// Columns of a relation.
+/// Maximum width of a printed relation, in characters.
 const RELATION: usize = 100;
 
-/// Asks the graph of a corpus or of a file.
+/// Queries the graph of a corpus or of a file.
 pub async fn run(global: &GlobalArgs, arguments: GraphArgs, output: &Output) -> anyhow::Result<()> {
     match arguments.action {
         GraphAction::Around { of, text, extent, svg } => {
@@ -181,7 +182,8 @@ pub async fn run(global: &GlobalArgs, arguments: GraphArgs, output: &Output) -> 
         GraphAction::Export { of, text, extent, format } => {
             let Partial { found: graph, shards_missing } =
                 around(global, of, &text, extent).await?;
-            // What is written is read by programs that know nothing of shards.
+            // Programs that know nothing of shards read the output, so the warning goes to standard
+            // error.
             output::warn_of_missing(&output::shards(&shards_missing));
             let written = match format {
                 GraphFormat::Graphml => clew_graph::to_graphml(&graph),
@@ -192,7 +194,7 @@ pub async fn run(global: &GlobalArgs, arguments: GraphArgs, output: &Output) -> 
     }
 }
 
-/// Who is asked.
+/// Source of a graph.
 enum Source {
     Corpus(Box<Connection>, CorpusName),
     File(Box<clew_graph::Graph>),

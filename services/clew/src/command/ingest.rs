@@ -1,4 +1,4 @@
-//! `clew ingest`.
+//! Command `clew ingest`.
 
 mod estimate;
 mod report;
@@ -33,57 +33,58 @@ use crate::progress::Progress;
 /// Arguments of `ingest`.
 #[derive(Debug, Args)]
 pub struct IngestArgs {
-    /// Corpus; made with default settings if it does not exist.
+    /// Name of the corpus; it is created with default settings if it does not exist.
     #[arg(long)]
     pub corpus: CorpusName,
     /// Files, folders, globs, or `-` for standard input.
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
-    /// Folder from which files are named: the id of a file's document is its path below it. What lies elsewhere is
-    /// refused [default: the path as it is given].
+    /// Folder from which files are named: the id of a file's document is its path below this
+    /// folder. Files elsewhere are refused [default: the path as it is given].
     #[arg(long, value_name = "FOLDER")]
     pub root: Option<PathBuf>,
-    /// Refuse a document if one of its id is there with other content, instead of replacing that one.
+    /// Refuse a document if one with the same id and other content exists, instead of replacing it.
     #[arg(long)]
     pub no_replace: bool,
     /// Format of standard input.
     #[arg(long, default_value = "jsonl", value_name = "FORMAT")]
     pub stdin_format: clew_formats::Format,
-    /// Column (or JSON field) that holds the text.
+    /// Column, or JSON field, that holds the text.
     #[arg(long, default_value = "text", value_name = "NAME")]
     pub text_column: String,
-    /// Column (or JSON field) that holds the id.
+    /// Column, or JSON field, that holds the id.
     #[arg(long, default_value = "id", value_name = "NAME")]
     pub id_column: String,
-    /// Access label that every document gets besides those of its own (column or field `labels`); may be repeated.
-    /// Only who holds all labels of a document sees it.
+    /// Access label that every document gets besides its own (column or field `labels`); may be
+    /// repeated. Only callers who hold all labels of a document see it.
     #[arg(long = "label", value_name = "LABEL")]
     pub labels: Vec<Label>,
-    /// Streams that send documents at the same time; one document's versions keep their order.
+    /// Number of streams that send documents at the same time. The versions of one document keep
+    /// their order.
     #[arg(long, default_value_t = 4, value_name = "COUNT",
         value_parser = clap::value_parser!(u8).range(1..=64))]
     pub streams: u8,
-    /// Write what became of each document to this file, one JSON object a line.
+    /// Write what became of each document to this file, one JSON object per line.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Tell what it would take, and take nothing in.
+    /// Only estimate what the ingestion would take, and ingest nothing.
     #[arg(long)]
     pub estimate: bool,
-    /// Return once everything is accepted, without waiting until it can be found.
+    /// Return when everything is accepted, without waiting until it can be found.
     #[arg(long, conflicts_with = "estimate")]
     pub no_wait: bool,
 }
 
-/// Documents read ahead of what a stream takes.
+/// Number of documents that are read ahead for a stream.
 const READ_AHEAD: usize = 16;
-/// How often and after what pause a server that is away is asked again.
+/// Number of retries of a request to a server that is away, and the pause between them.
 const INTERRUPTIONS: usize = 60;
 const INTERRUPTION: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// Fates of documents on their way to the report.
+/// Number of fates that may wait for the report.
 const FATES: usize = 256;
 
-/// Takes files in and waits until they can be found.
+/// Ingests files and waits until they can be found.
 pub async fn run(
     global: &GlobalArgs,
     arguments: IngestArgs,
@@ -127,7 +128,8 @@ async fn ingest(
     }
     match &expected {
         Ok(expected) => eprintln!("{expected}"),
-        // Graph builders and encoders that are away are waited for by what was taken in.
+        // Ingestion begins anyway: accepted documents wait for graph builders and encoders that are
+        // away.
         Err(error) => eprintln!("no estimate of what it takes: {error:#}"),
     }
     let before = connection.client.corpus(corpus).await?.counts.unwrap_or_default();
@@ -136,7 +138,7 @@ async fn ingest(
         if_there: if arguments.no_replace { IfThere::Refuse } else { IfThere::Replace },
     };
     let sent = send(connection, corpus, discovery, options, sending, &mut report).await;
-    // What became of documents until then is told in any case.
+    // The report holds what became of documents, even if sending failed.
     report.finish().await?;
     sent?;
     let accepted_in = started.elapsed();
@@ -147,7 +149,7 @@ async fn ingest(
             report.add(&Fate::Failed { id: failed.id, error: failed.last_error }).await?;
         }
         report.finish().await?;
-        // A server goes on by itself; this process would end with the work undone.
+        // A server continues by itself. This process would end with the work undone.
         if connection.node().is_some() {
             wait_until_structured(connection, corpus).await?;
         }
@@ -217,7 +219,7 @@ async fn ingest(
     Ok(())
 }
 
-/// Makes a corpus if there is none of that name.
+/// Creates a corpus if none has that name.
 pub async fn make_if_missing(
     connection: &Connection,
     corpus: &CorpusName,
@@ -231,7 +233,7 @@ pub async fn make_if_missing(
             let new =
                 NewCorpus { name, shards: 1, chunking, structure, retention_days, memory, chat };
             match connection.client.create_corpus(new).await {
-                // Somebody else was first.
+                // Another process created it in between.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
                 made => made.map(|_| ()).map_err(Into::into),
             }
@@ -240,7 +242,7 @@ pub async fn make_if_missing(
     }
 }
 
-/// Finds the files that `paths` name, named by `naming`.
+/// Finds the files that `paths` name. `naming` decides their ids.
 pub async fn discover(
     paths: Vec<String>,
     naming: Naming,
@@ -251,16 +253,16 @@ pub async fn discover(
         .context("looking for files panicked")
 }
 
-/// How documents are sent.
+/// Options for sending documents.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
-    /// How many streams there are.
+    /// Number of streams.
     pub streams: u8,
-    /// What becomes of a document whose id another has.
+    /// Treatment of a document whose id is taken.
     pub if_there: IfThere,
 }
 
-/// Reads files and sends their documents, until the server answered each.
+/// Reads files and sends their documents, until the server has answered for each.
 pub async fn send(
     connection: &Connection,
     corpus: &CorpusName,
@@ -296,14 +298,14 @@ pub async fn send(
         progress.finish();
         Ok(())
     };
-    // Dropping the streams of which one failed ends the reading and the telling.
+    // If one stream fails, dropping the others ends the reading and the reporting.
     let (sent, told) = futures::join!(sending, telling);
     reading.await.context("reading files panicked")?;
     told.and(sent.map(drop))
 }
 
-/// Reads the documents of files into the queues of the streams, each as fast as its stream takes
-/// them. What has the same id goes through the same queue.
+/// Reads the documents of files into the queues of the streams, as fast as each stream takes them.
+/// Documents with the same id go through the same queue.
 fn read(
     discovery: Discovery,
     options: &Options,
@@ -321,7 +323,7 @@ fn read(
                 }
                 Err(problem) => fates.blocking_send(unreadable(&problem)).is_ok(),
             };
-            // A stream has failed and says why.
+            // A stream has failed, and its error says why.
             if !goes_on {
                 return;
             }
@@ -333,7 +335,7 @@ fn unreadable(problem: &Unreadable) -> Fate {
     Fate::Unreadable { place: problem.place.to_string(), problem: problem.to_string() }
 }
 
-/// Asks until the server answers, within bounds: one that restarts is waited for.
+/// Retries a request until the server answers, within bounds, to wait for a server that restarts.
 async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
     for _ in 0..INTERRUPTIONS {
         match ask().await {
@@ -347,7 +349,7 @@ async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<
     ask().await
 }
 
-/// Shows progress until nothing of the corpus is pending.
+/// Shows progress until no document of the corpus is pending.
 pub async fn wait_until_found(connection: &Connection, corpus: &CorpusName) -> anyhow::Result<()> {
     let mut progress = Progress::new("indexed");
     patiently(async || {
@@ -365,7 +367,7 @@ pub async fn wait_until_found(connection: &Connection, corpus: &CorpusName) -> a
     Ok(())
 }
 
-/// Waits until the trees and the graph of the corpus are made, where it has any.
+/// Waits until the trees and the graph of the corpus are built, if it has any.
 pub async fn wait_until_structured(
     connection: &Connection,
     corpus: &CorpusName,

@@ -1,4 +1,4 @@
-//! `clew key`.
+//! Command `clew key`.
 
 use anyhow::Context;
 use clap::Args;
@@ -12,30 +12,31 @@ use crate::output::Output;
 /// Arguments of `clew key`.
 #[derive(Debug, Args)]
 pub struct KeyArgs {
-    /// What the key is called in logs.
+    /// Name of the key in logs.
     pub name: String,
-    /// Whose corpora it opens; without it those of all tenants, and the cluster itself.
+    /// Tenant whose corpora the key opens; without it, the key opens the corpora of all tenants,
+    /// and the cluster itself.
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<TenantName>,
-    /// What it opens, several with commas: read (searching, asking, and seeing what is stored), write (bringing
-    /// documents and turns, and forgetting them), admin (making and deleting corpora).
+    /// Scopes that the key opens, with commas between them: read (search, ask, and see what is
+    /// stored), write (add and forget documents and turns), admin (create and delete corpora).
     #[arg(long = "scope", value_delimiter = ',', default_value = "read", value_name = "SCOPES")]
     pub scopes: Vec<Scope>,
-    /// An access label that its bearer holds, or `*` for all; may be repeated.
+    /// Access label that the bearer of the key holds, or `*` for all; may be repeated.
     #[arg(long = "holds", value_name = "LABEL")]
     pub labels: Vec<String>,
-    /// When it ends, such as 2030-01-31T00:00:00Z.
+    /// Time at which the key expires, such as 2030-01-31T00:00:00Z.
     #[arg(long, value_name = "TIME")]
     pub expires: Option<Timestamp>,
 }
 
-/// An entry as it stands in the file of keys.
+/// Entry in the form of the file of keys.
 #[derive(Serialize)]
 struct File<'a> {
     key: [&'a KeyEntry; 1],
 }
 
-/// Makes a key: prints it, which nobody can do again, and what goes into the file of keys.
+/// Creates a key. Prints it, which is not possible later, and the entry for the file of keys.
 pub fn run(arguments: KeyArgs, output: &Output) -> anyhow::Result<()> {
     let key = ApiKey::generate()?;
     let expires = arguments.expires.map(|time| time.to_string().parse()).transpose();

@@ -1,4 +1,4 @@
-//! `clew memory`.
+//! Command `clew memory`.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -20,19 +20,20 @@ pub struct MemoryArgs {
     pub action: MemoryAction,
 }
 
-/// What to ask of compressed memories.
+/// Queries about compressed memories.
 #[derive(Debug, Subcommand)]
 pub enum MemoryAction {
     /// List the memories of a corpus, and how many of its documents they cover.
     List {
-        /// Corpus.
+        /// Name of the corpus.
         #[arg(long)]
         corpus: CorpusName,
-        /// Wait so many seconds at most until all documents are covered.
+        /// Wait at most this many seconds until all documents are covered.
         #[arg(long, value_name = "SECONDS")]
         wait_secs: Option<u64>,
     },
-    /// What memories of a corpus take: bytes, the least time, and whether they fit into a device.
+    /// Estimate what memories of a text would take: bytes, the least time, and whether they fit
+    /// into a device.
     Estimate(EstimateArgs),
 }
 
@@ -42,19 +43,20 @@ pub struct EstimateArgs {
     /// Folder of the memory model; its `config.json` is enough.
     #[arg(long = "memory-model", value_name = "DIR")]
     pub folder: PathBuf,
-    /// Tokens of the texts.
+    /// Number of tokens of the texts.
     #[arg(long, required_unless_present = "corpus", conflicts_with = "corpus")]
     pub tokens: Option<u64>,
-    /// Instead of --tokens: the texts of this corpus, of about four bytes a token.
+    /// Corpus whose texts to estimate instead of --tokens, at about four bytes per token.
     #[arg(long)]
     pub corpus: Option<CorpusName>,
-    /// Tokens for each one that is kept; 0 for no compression.
+    /// Number of tokens for each one that is kept; 0 means no compression.
     #[arg(long, default_value_t = 4)]
     pub ratio: u64,
-    /// Tokens of one memory at most [default: one memory of all].
+    /// Maximum number of tokens of one memory [default: one memory of all].
     #[arg(long)]
     pub segment_tokens: Option<u64>,
-    /// What the device computes, in 10^12 operations a second; by default an H200 in bfloat16, as measured.
+    /// Computing speed of the device in 10^12 operations per second. The default is an H200 in
+    /// bfloat16, as measured.
     #[arg(long, default_value_t = 790.0)]
     pub teraflops: f64,
     /// Memory of the device in GiB.
@@ -62,9 +64,9 @@ pub struct EstimateArgs {
     pub device_gib: f64,
 }
 
-/// About how many bytes a token has.
+/// Approximate number of bytes per token.
 const TOKEN_BYTES: u64 = 4;
-/// Between two looks at how far memories are.
+/// Interval between two requests for the progress of memories.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Shows compressed memories, or what they would cost.
@@ -170,7 +172,7 @@ fn print_estimate(asked: &EstimateArgs, tokens: u64, output: &Output) -> anyhow:
     let cost = shape.cost(tokens, asked.ratio, segment);
     let device = asked.device_gib * f64::from(1 << 30);
     let one = shape.cost(tokens.min(segment), asked.ratio, u64::MAX);
-    // Keys are kept twice while questions are asked: as they were, and turned by their positions.
+    // Keys are held twice while questions are asked: as they were, and rotated by their positions.
     let needed = shape.weight_bytes() as f64 + 1.5 * one.bytes as f64;
     let seconds = cost.floor_seconds(asked.teraflops * 1e12);
     let is_trained = one.slots <= shape.positions as u64;

@@ -1,4 +1,4 @@
-//! `clew outline`: what a graph builder reads out of texts.
+//! Command `clew outline`: shows what a graph builder reads out of texts.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -26,28 +26,28 @@ pub struct OutlineArgs {
     /// Format of standard input.
     #[arg(long, default_value = "text", value_name = "FORMAT")]
     pub stdin_format: Format,
-    /// Most bytes of the summary, 1 to 16384.
+    /// Maximum number of bytes of the summary, 1 to 16384.
     #[arg(long, default_value_t = 600, value_name = "BYTES")]
     pub summary_bytes: usize,
     /// Question in view of which the text is read; what it asks about counts as an entity.
     #[arg(long, default_value = "")]
     pub question: String,
-    /// Entities, and relations, that are shown of each text; JSON has all.
+    /// Number of entities, and of relations, that are shown of each text; JSON has all.
     #[arg(short, default_value_t = 12)]
     pub k: usize,
 }
 
-/// Bytes of a passage: about the 600 tokens of QRMeM's static segments (section 2.1), which MemWalker's
-/// leaves are of the order of, too.
+/// Bytes of a passage: about the 600 tokens of QRMeM's static segments (section 2.1). MemWalker's
+/// leaves are of the same order.
 const PASSAGE_BYTES: usize = 3000;
-/// Summaries that are compressed into one, as MemWalker groups them (section 3).
+/// Number of summaries that are compressed into one, as MemWalker groups them (section 3).
 const MAX_CHILDREN: usize = 8;
-/// Bytes of the summaries below the root.
+/// Bytes of each summary below the root.
 const NODE_BYTES: usize = 800;
-/// How long one text may take.
+/// Maximum time for one text.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Reads texts and prints what they tell of.
+/// Reads texts and prints what a graph builder finds in them.
 pub async fn run(
     global: &GlobalArgs,
     arguments: OutlineArgs,
@@ -55,7 +55,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let builder: Box<dyn GraphBuilder> = match &global.endpoint {
         Some(endpoint) => Box::new(global.connect(endpoint, PATIENCE).await?),
-        // It needs neither a data directory nor a model.
+        // The extractive builder needs neither a data directory nor a model.
         None => Box::new(Extractive::new(&NodeConfig::load(global, None)?.graph_builder)),
     };
     let (paths, format) = (arguments.paths.clone(), arguments.stdin_format);
@@ -92,25 +92,25 @@ fn read(paths: &[String], standard_input: Format) -> (Vec<Document>, Vec<String>
     (documents, problems)
 }
 
-/// What was read out of one text.
+/// Outline of one text.
 struct OutlineOf {
     document: Document,
     summary: Summary,
-    /// Summaries below the root, level by level.
+    /// Number of summaries on each level below the root.
     levels: Vec<usize>,
     entities: Vec<Named>,
     relations: Vec<Related>,
     key_phrases: Vec<String>,
 }
 
-/// An entity of a whole text.
+/// Entity of a whole text.
 struct Named {
     name: String,
     kind: EntityKind,
     mentions: Vec<Span>,
 }
 
-/// A relation of a whole text.
+/// Relation of a whole text.
 struct Related {
     head: String,
     text: String,
@@ -141,7 +141,8 @@ async fn read_out(
     Ok(OutlineOf { document, summary, levels, entities, relations, key_phrases })
 }
 
-/// The root of a summary tree over `texts`, and how many summaries there are on each level below it.
+/// Returns the root of a summary tree over `texts`, and the number of summaries on each level below
+/// it.
 async fn summarise(
     builder: &dyn GraphBuilder,
     mut texts: Vec<String>,
@@ -167,7 +168,8 @@ async fn summarise(
     Ok((Summary::default(), levels))
 }
 
-/// The entities and relations of all passages, those of one name together, the most mentioned first.
+/// Merges the entities of all passages by name and collects the relations, the most mentioned
+/// first.
 fn united(passages: &[Span], found: Vec<Extraction>) -> (Vec<Named>, Vec<Related>) {
     let mut entities: Vec<Named> = Vec::new();
     let mut of_name: HashMap<String, usize> = HashMap::new();
@@ -198,7 +200,7 @@ fn united(passages: &[Span], found: Vec<Extraction>) -> (Vec<Named>, Vec<Related
     let mentions: HashMap<String, usize> =
         entities.iter().map(|entity| (entity.name.to_lowercase(), entity.mentions.len())).collect();
     let known = |name: &String| mentions.get(&name.to_lowercase()).copied().unwrap_or_default();
-    // Stable: the text's order among equals.
+    // The sort is stable, so equals stay in the order of the text.
     entities.sort_by_key(|entity| usize::MAX - entity.mentions.len());
     relations.sort_by_key(|relation: &Related| {
         usize::MAX - known(&relation.head).min(known(&relation.tail))
@@ -206,7 +208,7 @@ fn united(passages: &[Span], found: Vec<Extraction>) -> (Vec<Named>, Vec<Related
     (entities, relations)
 }
 
-/// The key phrases of all passages: those of most passages first, then the best of each.
+/// Returns the key phrases of all passages: those of most passages first, then by their best rank.
 fn key_phrases(found: &[Extraction]) -> Vec<String> {
     let mut ranked: Vec<(String, usize, usize)> = Vec::new();
     let mut of_phrase: HashMap<String, usize> = HashMap::new();

@@ -1,11 +1,12 @@
-//! What receipts of forgetting say beside what was removed: what a scan found, and which snapshots hold it still.
+//! Parts of the receipts of forgetting: the result of the scan, and the snapshots that still hold
+//! what was forgotten.
 
 use clew_proto::ingest::v1::{ErasureScan, HoldingSnapshot};
 use serde_json::{Value, json};
 
 use crate::output::timestamp;
 
-/// What was scanned and found; null if nothing was.
+/// Returns the result of a scan as JSON; null if there was none.
 pub fn scan(scan: Option<&ErasureScan>) -> Value {
     let Some(scan) = scan else { return Value::Null };
     let leftover = |left: &clew_proto::ingest::v1::Leftover| json!({ "place": left.place, "problem": left.problem });
@@ -21,7 +22,7 @@ pub fn scan(scan: Option<&ErasureScan>) -> Value {
     })
 }
 
-/// The snapshots that hold it still.
+/// Returns the snapshots that still hold what was forgotten as JSON.
 pub fn snapshots(snapshots: &[HoldingSnapshot]) -> Value {
     let told = |holding: &HoldingSnapshot| {
         json!({
@@ -34,7 +35,7 @@ pub fn snapshots(snapshots: &[HoldingSnapshot]) -> Value {
     snapshots.iter().map(told).collect()
 }
 
-/// All of that in words, a line each.
+/// Describes both in words, one line each.
 pub fn in_words(scan: Option<&ErasureScan>, snapshots: &[HoldingSnapshot]) -> String {
     let mut told = String::new();
     if let Some(scan) = scan {

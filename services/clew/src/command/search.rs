@@ -1,4 +1,4 @@
-//! `clew search`.
+//! Command `clew search`.
 
 use std::time::Instant;
 
@@ -15,25 +15,24 @@ use crate::output::{self, Output, human, one_line};
 /// Arguments of `search`.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// Corpus.
+    /// Name of the corpus.
     #[arg(long)]
     pub corpus: CorpusName,
-    /// What to look for.
+    /// Query to search for.
     pub query: String,
-    /// Most items, 1 to 1000.
+    /// Maximum number of passages, 1 to 1000.
     #[arg(short, default_value_t = 10)]
     pub k: usize,
-    /// How passages are matched.
+    /// Way of matching passages.
     #[arg(long, value_enum, default_value_t = ModeChoice::Hybrid)]
     pub mode: ModeChoice,
     /// Show each document once, by its best passage.
     #[arg(long)]
     pub by_document: bool,
-    /// Compare with every vector instead of asking the approximate index.
+    /// Compare with every vector instead of using the approximate index.
     #[arg(long)]
     pub exact: bool,
-    /// Have the configured reranker read so many of the best candidates with the query, `-k` to 200, and put them in
-    /// order.
+    /// Let the configured reranker order this many of the best candidates, from `-k` to 200.
     #[arg(long, value_name = "CANDIDATES")]
     pub rerank: Option<usize>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `clew serve`.
+//! Command `clew serve`.
 
 use std::time::Duration;
 
@@ -22,8 +22,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
     /// Roles of this node in a cluster, with commas between them: gateway, retriever, encoder,
-    /// graph-builder, generator. The others are reached through the configured cluster (`cluster.redis` or
-    /// `cluster.members`). Without it all roles run here and no cluster is needed.
+    /// graph-builder, generator. The node reaches the other roles through the configured cluster
+    /// (`cluster.redis`, `cluster.members` or `cluster.services`). Without this option, all roles
+    /// run here and no cluster is needed.
     #[arg(long, value_name = "ROLES", value_delimiter = ',')]
     pub roles: Vec<Role>,
     /// Print the effective configuration and end.
@@ -54,7 +55,7 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
     let guard = Guard::start(&config.auth, tls.is_some(), Quotas::local()).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let health = Health::default();
-    // Before models load: who waits for the server sees that it starts.
+    // Before models load, so that whoever waits for the server sees that it starts.
     let admin = Admin::start(&config.admin, &health).await?;
     if let Some(admin) = &admin {
         eprintln!("metrics and health on http://{}", admin.address());
@@ -82,7 +83,7 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
     health.enter(Phase::Draining);
     stop.send_replace(true);
     let patience = Duration::from_secs(config.shutdown_secs);
-    // Streams of clients that stay are cut when the time is up; what was acknowledged is safe.
+    // Streams of clients that stay are cut when the time is up. What was acknowledged is safe.
     let drained = tokio::time::timeout(patience / 2, &mut serving).await.is_ok();
     serving.abort();
     node.stop().await?;

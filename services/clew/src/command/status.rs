@@ -1,4 +1,4 @@
-//! `clew status`.
+//! Command `clew status`.
 
 use clap::Args;
 use clew_core::{CorpusName, DocumentId};
@@ -13,10 +13,10 @@ use crate::output::{Output, timestamp};
 /// Arguments of `status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// Corpus; without one, all are shown.
+    /// Name of the corpus; without it, all corpora are shown.
     #[arg(long)]
     pub corpus: Option<CorpusName>,
-    /// Show this document's state.
+    /// Show the state of this document.
     #[arg(long, value_name = "ID", requires = "corpus")]
     pub document: Option<DocumentId>,
 }
@@ -95,7 +95,7 @@ fn state_document(state: &wire::DocumentState) -> Value {
     })
 }
 
-/// What the server's logs call the document.
+/// Returns the name of the document in the server's logs.
 fn log_tag(state: &wire::DocumentState) -> Option<String> {
     state.id.parse::<DocumentId>().ok().map(|id| id.log_tag())
 }

@@ -1,11 +1,11 @@
-//! `clew strategies`.
+//! Command `clew strategies`.
 
 use clew_strategy::STRATEGIES;
 use serde_json::{Value, json};
 
 use crate::output::Output;
 
-/// Lists the ways of answering. It needs neither a server nor data.
+/// Lists the strategies of answering. Needs neither a server nor data.
 pub fn run(output: &Output) -> anyhow::Result<()> {
     let listed = STRATEGIES.iter().map(|listed| {
         json!({

@@ -1,4 +1,4 @@
-//! `clew trace`.
+//! Command `clew trace`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,20 +14,20 @@ pub struct TraceArgs {
     pub action: TraceAction,
 }
 
-/// What to do with traces.
+/// Actions on traces.
 #[derive(Debug, Subcommand)]
 pub enum TraceAction {
     /// Show a trace as a tree on the terminal, or as a picture.
     Show {
-        /// What `clew ask --trace` wrote; `-`: standard input.
+        /// File that `clew ask --trace` wrote (`-`: standard input).
         file: PathBuf,
-        /// Draw it as SVG into this file instead (`-`: standard output).
+        /// Draw the trace as SVG into this file instead (`-`: standard output).
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
 }
 
-/// Shows a trace. It needs neither a server nor data.
+/// Shows a trace. Needs neither a server nor data.
 pub fn run(arguments: &TraceArgs) -> anyhow::Result<()> {
     let TraceAction::Show { file, svg } = &arguments.action;
     let trace = clew_trace::Trace::read(&output::read(file)?)

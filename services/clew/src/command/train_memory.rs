@@ -1,4 +1,4 @@
-//! `clew train-memory`.
+//! Command `clew train-memory`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,85 +18,89 @@ use crate::command::generate::language_model;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 
-/// Arguments of `train-memory`. It takes the folder of a memory model or of a Qwen2 or Mistral, with its tokenizer, in
-/// --model.
+/// Arguments of `train-memory`. The global `--model` names the folder of a memory model, or of a
+/// Qwen2 or Mistral, with its tokenizer.
 #[derive(Clone, Debug, Args)]
 pub struct TrainMemoryArgs {
-    /// Texts to learn from, which are cut, or files `.jsonl` of questions with `context`, `question` and `clues`, of
-    /// which the clues are learnt; may be repeated.
+    /// Texts to learn from, which are cut, or `.jsonl` files of questions with `context`,
+    /// `question` and `clues`, of which the clues are learnt; may be repeated.
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     pub data: Vec<PathBuf>,
     /// Folder for checkpoints, each a whole model folder, and for the loss curve.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Steps in all.
+    /// Number of steps in all.
     #[arg(long, value_name = "COUNT")]
     pub steps: usize,
     /// Highest learning rate.
     #[arg(long, default_value_t = 5e-5)]
     pub rate: f64,
-    /// Raw tokens for each memory token, with commas between them; one is drawn for each window [default: those of
-    /// the model, or 2,4,8].
+    /// Numbers of raw tokens for each memory token, with commas between them. One is drawn for each
+    /// window [default: those of the model, or 2,4,8].
     #[arg(long, value_delimiter = ',')]
     pub ratios: Vec<usize>,
-    /// Tokens of a window [default: as the model has it, or 2048].
+    /// Number of tokens of a window [default: that of the model, or 2048].
     #[arg(long, value_name = "TOKENS")]
     pub window: Option<usize>,
-    /// Projections that memory tokens have of their own, some of qkvo [default: as the model has it, or qkv].
+    /// Projections that memory tokens have of their own, some of qkvo [default: those of the model,
+    /// or qkv].
     #[arg(long, value_name = "LETTERS")]
     pub projections: Option<String>,
-    /// What is trained.
+    /// Parameters to train.
     #[arg(long, value_enum, default_value = "memory")]
     pub train: TrainedChoice,
-    /// Most tokens of a sequence: longer texts are cut, longer questions left out. Decides how much memory is needed.
+    /// Maximum number of tokens of a sequence: longer texts are cut, longer questions left out.
+    /// Decides how much memory is needed.
     #[arg(long, default_value_t = 8192, value_name = "TOKENS")]
     pub max_tokens: usize,
-    /// Sequences of a step.
+    /// Number of sequences in a step.
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub batch: usize,
-    /// Steps in which the learning rate rises [default: a twentieth].
+    /// Number of steps in which the learning rate rises [default: a twentieth].
     #[arg(long, value_name = "STEPS")]
     pub warm_up: Option<usize>,
-    /// Share of matrices that is taken away in a step at the learning rate 1.
+    /// Weight decay: share of the matrices that a step subtracts at the learning rate 1.
     #[arg(long, default_value_t = 0.0)]
     pub decay: f64,
-    /// Largest norm of gradients; 0: any.
+    /// Maximum norm of gradients; 0 means any.
     #[arg(long, default_value_t = 1.0)]
     pub clip: f64,
-    /// Words and memory tokens among which gradients flow; fewer take less memory [default: all of a sequence].
+    /// Number of words and memory tokens among which gradients flow; fewer take less memory
+    /// [default: all of a sequence].
     #[arg(long, value_name = "COUNT")]
     pub gradient_rows: Option<usize>,
-    /// Steps between checkpoints; 0: one at the end.
+    /// Number of steps between checkpoints; 0 means one at the end.
     #[arg(long, default_value_t = 500, value_name = "STEPS")]
     pub checkpoint_every: usize,
-    /// Checkpoints that are kept, the latest.
+    /// Number of latest checkpoints that are kept.
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     pub checkpoints_kept: usize,
-    /// Decides the order of sequences, and ratios.
+    /// Seed of the order of sequences, and of the ratios.
     #[arg(long, default_value_t = 42)]
     pub seed: u64,
-    /// File that says how questions are written out: a text with {{context}}, {{question}} and {{clues}}.
+    /// File that says how questions are written out: a text with {{context}}, {{question}} and
+    /// {{clues}}.
     #[arg(long, value_name = "FILE")]
     pub form: Option<PathBuf>,
-    /// Where to compute: `cpu`, or `cuda:0` in builds for GPUs.
+    /// Device to compute on: `cpu`, or `cuda:0` in builds for GPUs.
     #[arg(long, default_value = "cpu", value_name = "DEVICE")]
     pub device: DeviceChoice,
 }
 
-/// What is trained.
+/// Parameters to train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TrainedChoice {
-    /// The parameters of memory tokens; everything else stays as it is.
+    /// Parameters of memory tokens; everything else stays as it is.
     Memory,
-    /// The base model, without a memory: to make a small one from scratch.
+    /// Base model without a memory, to make a small one from scratch.
     All,
 }
 
-/// Share of the steps in which the learning rate rises, where none is told.
+/// Default share of the steps in which the learning rate rises.
 const WARM_UP: f64 = 0.05;
 
-/// Trains; an interrupt (SIGINT) ends the step that is under way and writes a checkpoint, from which the same command
-/// goes on.
+/// Trains. An interrupt (SIGINT) ends the current step and writes a checkpoint, from which the same
+/// command continues.
 pub async fn run(
     global: &GlobalArgs,
     arguments: TrainMemoryArgs,

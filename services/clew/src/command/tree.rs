@@ -1,4 +1,4 @@
-//! `clew tree`.
+//! Command `clew tree`.
 
 use std::collections::BTreeSet;
 
@@ -13,18 +13,18 @@ use crate::output::{self, Output, one_line};
 /// Arguments of `tree`.
 #[derive(Debug, Args)]
 pub struct TreeArgs {
-    /// Corpus.
+    /// Name of the corpus.
     #[arg(long)]
     pub corpus: CorpusName,
-    /// Levels that are shown from the top.
+    /// Number of levels to show from the top.
     #[arg(long, default_value_t = 3)]
     pub depth: u32,
-    /// Most nodes shown.
+    /// Maximum number of tree nodes to show.
     #[arg(long, default_value_t = 200)]
     pub most: usize,
 }
 
-/// Columns of a summary.
+/// Maximum width of a printed summary, in characters.
 const SUMMARY: usize = 100;
 
 /// Shows the tree of summaries of a corpus, from the top.
@@ -35,7 +35,7 @@ pub async fn run(global: &GlobalArgs, arguments: TreeArgs, output: &Output) -> a
     shown
 }
 
-/// A node with how deep it stands below the top.
+/// Tree node with its depth below the top.
 struct Shown {
     depth: u32,
     node: TreeNode,
@@ -80,7 +80,7 @@ async fn show(
     })
 }
 
-/// Nodes of one depth, the first one last.
+/// Returns tree nodes of one depth in reverse order, so that the first is popped first.
 fn last_first(nodes: Vec<TreeNode>, depth: u32) -> Vec<Shown> {
     nodes.into_iter().rev().map(|node| Shown { depth, node }).collect()
 }

@@ -1,4 +1,4 @@
-//! `clew bench generate`.
+//! Command `clew bench generate`.
 
 use std::time::Instant;
 
@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 
 use super::{PATIENCE, median, percentile};
 
-/// Words of a prompt that is read in no time.
+/// Words of a prompt so short that reading it takes no noticeable time.
 const FEW_WORDS: usize = 4;
 
-/// What is asked of the model.
+/// Load that is put on the model.
 pub struct Load {
     /// Words of each prompt.
     pub words: usize,
     /// Tokens of each reply.
     pub tokens: u32,
-    /// Numbers of replies at once.
+    /// Numbers of simultaneous replies.
     pub streams: Vec<u32>,
 }
 
-/// Measures a language model of this process.
+/// Measures a language model in this process.
 pub async fn run(config: LocalConfig, load: Load) -> anyhow::Result<Value> {
     let most = load.streams.iter().copied().max().unwrap_or(0);
     if most == 0 || load.streams.contains(&0) || load.tokens < 2 {
@@ -40,7 +40,8 @@ pub async fn run(config: LocalConfig, load: Load) -> anyhow::Result<Value> {
         Precision::Float32 => 4.0,
         Precision::BFloat16 => 2.0,
     };
-    // Each token takes a multiplication and an addition with each weight, and each step reads all weights.
+    // Each token takes a multiplication and an addition with each weight, and each step reads all
+    // weights.
     let most_read = roofline.flops / (2.0 * parameters);
     let most_said = roofline.bytes_per_second / (bytes * parameters);
     // The first reply warms up.
@@ -72,7 +73,7 @@ pub async fn run(config: LocalConfig, load: Load) -> anyhow::Result<Value> {
     }))
 }
 
-/// Several replies that begin together.
+/// Measures several replies that begin together.
 async fn replies(generator: &LocalGenerator, at_once: u32, load: &Load) -> anyhow::Result<Value> {
     let together = async |words: usize| {
         let began = Instant::now();
@@ -106,7 +107,7 @@ async fn replies(generator: &LocalGenerator, at_once: u32, load: &Load) -> anyho
     }))
 }
 
-/// A reply and when it was heard.
+/// Reply with the times at which its tokens arrived.
 struct Said {
     began: Instant,
     first: Instant,

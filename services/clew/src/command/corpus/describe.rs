@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::reembed;
 use crate::output::{self, timestamp};
 
-/// A corpus as JSON. Counts are null where they are not known.
+/// Returns a corpus as JSON. Counts are null if they are not known.
 pub fn document(corpus: &wire::Corpus) -> Value {
     let count = |of: fn(&wire::CorpusCounts) -> u64| corpus.counts.as_ref().map(of);
     let encoder = corpus.encoder.clone().unwrap_or_default();
@@ -39,7 +39,7 @@ pub fn document(corpus: &wire::Corpus) -> Value {
     })
 }
 
-/// How conversations of a corpus are kept, recalled and read, where that is not by the defaults.
+/// Returns chat settings as JSON.
 fn chat_document(settings: &chat::ChatSettings) -> Value {
     let word = |name: &str, of: &str| name.trim_start_matches(of).to_lowercase();
     json!({
@@ -53,7 +53,7 @@ fn chat_document(settings: &chat::ChatSettings) -> Value {
     })
 }
 
-/// A corpus on one line.
+/// Returns a corpus as one line of text.
 pub fn line(corpus: &wire::Corpus) -> String {
     if let Some(fault) = &corpus.fault {
         return format!("{}: cannot be used: {}", corpus.name, fault.message);

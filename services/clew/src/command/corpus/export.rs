@@ -1,4 +1,4 @@
-//! Exporting a corpus.
+//! Export of a corpus.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Writes all that a corpus holds into a folder.
+/// Writes everything that a corpus holds into a folder.
 pub async fn export(
     connection: &Connection,
     name: &CorpusName,
@@ -27,7 +27,7 @@ pub async fn export(
     let mut export = Export::begin(folder, format)?;
     let mut progress = Progress::new("exported");
     let mut messages = std::pin::pin!(connection.client.export_corpus(name).await?);
-    // Its bytes may go on with the next message.
+    // Rows whose bytes may continue in the next message.
     let mut pending: Option<ExportedRows> = None;
     while let Some(message) = messages.next().await {
         match message?.payload {

@@ -12,58 +12,58 @@ use crate::connection::Connection;
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// The steps of a move to another embedding model. Each may be run again.
+/// Steps of moving to another embedding model. Each may be run again.
 #[derive(Debug, Subcommand)]
 pub enum ReembedAction {
     /// Begin to make vectors of another model, besides those that are searched.
     Start {
-        /// The corpus.
+        /// Name of the corpus.
         name: CorpusName,
-        /// Name of the model, which the encoders must offer [default: the one that they offer besides that of the
-        /// corpus].
+        /// Name of the model, which the encoders must offer [default: the one that they offer
+        /// besides the model of the corpus].
         #[arg(long, value_name = "MODEL")]
         to: Option<String>,
-        /// Wait until all documents have vectors of it.
+        /// Wait until all documents have vectors of the new model.
         #[arg(long)]
         wait: bool,
     },
-    /// Tell how far it is.
+    /// Show the progress.
     Status {
-        /// The corpus.
+        /// Name of the corpus.
         name: CorpusName,
         /// Wait until all documents have the vectors that are wanted.
         #[arg(long)]
         wait: bool,
     },
-    /// Search the vectors of the new model, once all documents have them. Those of the model before are kept, also of
-    /// new documents.
+    /// Search the vectors of the new model, once all documents have them. Vectors of the old model
+    /// are kept, also for new documents.
     CutOver {
-        /// The corpus.
+        /// Name of the corpus.
         name: CorpusName,
     },
-    /// Search the vectors of the model before again.
+    /// Search the vectors of the old model again.
     Back {
-        /// The corpus.
+        /// Name of the corpus.
         name: CorpusName,
     },
-    /// Remove the vectors of the model before. There is no way back then but another move.
+    /// Remove the vectors of the old model. After that, only another move leads back.
     Confirm {
-        /// The corpus.
+        /// Name of the corpus.
         name: CorpusName,
     },
-    /// Remove the vectors of the new model, before it was cut over.
+    /// Remove the vectors of the new model, before the cut-over.
     Abandon {
-        /// The corpus.
+        /// Name of the corpus.
         name: CorpusName,
     },
 }
 
-/// Between two looks at how far it is.
+/// Interval between two requests for the progress.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long a server that is gone is waited for.
+/// Maximum time to wait for a server that is unavailable.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Takes a step, or tells how far the corpus is.
+/// Takes a step, or reports the progress of the corpus.
 pub async fn run(
     connection: &Connection,
     action: ReembedAction,
@@ -98,7 +98,7 @@ pub async fn run(
     }
 }
 
-/// How far a corpus is.
+/// Corpus with the progress of its reembedding.
 struct Told {
     corpus: wire::Corpus,
     progress: Option<wire::ReembeddingProgress>,
@@ -109,7 +109,7 @@ async fn look(connection: &Connection, name: &CorpusName) -> Result<Told, clew_c
     Ok(Told { corpus: told.corpus.unwrap_or_default(), progress: told.progress })
 }
 
-/// Waits until nothing is left to be done, but what is set aside.
+/// Waits until every document is done or set aside.
 async fn until_complete(connection: &Connection, name: &CorpusName) -> anyhow::Result<Told> {
     let mut progress = Progress::new("embedded");
     let mut unanswered_since = None;
@@ -140,12 +140,12 @@ async fn until_complete(connection: &Connection, name: &CorpusName) -> anyhow::R
 }
 
 impl Told {
-    /// Documents, once all shards count them by the last step.
+    /// Returns the counts of documents, once all shards have counted them for the last step.
     fn counts(&self) -> Option<wire::ReembeddingCounts> {
         self.progress.filter(|progress| progress.heard)?.counts
     }
 
-    /// Documents that are set aside, if no others are left.
+    /// Returns the number of documents that are set aside, if no others are left.
     fn set_aside(&self) -> Option<u64> {
         let counts = self.counts()?;
         (counts.outdated > 0 && counts.outdated == counts.set_aside).then_some(counts.set_aside)
@@ -187,7 +187,7 @@ impl Told {
     }
 }
 
-/// A move as JSON.
+/// Returns a reembedding as JSON.
 pub fn document(reembedding: &wire::Reembedding) -> Value {
     let phase = reembedding.phase().as_str_name().trim_start_matches("REEMBEDDING_PHASE_");
     json!({
@@ -198,7 +198,7 @@ pub fn document(reembedding: &wire::Reembedding) -> Value {
     })
 }
 
-/// What is to be told of a move that is under way.
+/// Describes a reembedding that is under way.
 pub fn under_way(corpus: &wire::Corpus) -> Option<String> {
     let reembedding = corpus.reembedding.as_ref()?;
     let (searched, other) = (model(corpus.encoder.as_ref()), model(reembedding.other.as_ref()));

@@ -1,4 +1,4 @@
-//! Taking, listing and restoring snapshots.
+//! Taking, listing, deleting and restoring snapshots.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use crate::connection::Connection;
 use crate::output::{Output, read, timestamp};
 use crate::progress::Progress;
 
-/// What else to do with snapshots.
+/// Further actions on snapshots.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotAction {
-    /// Delete snapshots of a corpus, which may be gone: those that are named, or the old ones. What holds forgotten
-    /// documents still is gone with them.
+    /// Delete snapshots of a corpus, also of one that was deleted: those that are named, or the old
+    /// ones. Forgotten documents that only they still hold are gone with them.
     Delete(DeleteSnapshotsArgs),
 }
 
-/// Which snapshots to delete.
+/// Snapshots to delete.
 #[derive(Debug, Args)]
 pub struct DeleteSnapshotsArgs {
-    /// The corpus.
+    /// Name of the corpus.
     pub name: CorpusName,
-    /// The snapshots; one may be named that was begun and not finished.
-    // Not by the name of the option that says where snapshots lie.
+    /// Names of the snapshots; may name one that was not finished.
+    // The id differs from `snapshots`, which the global option for the place of snapshots has.
     #[arg(
         id = "named",
         value_name = "SNAPSHOTS",
@@ -38,13 +38,14 @@ pub struct DeleteSnapshotsArgs {
         conflicts_with = "older_than"
     )]
     pub snapshots: Vec<SnapshotName>,
-    /// Delete those that were finished longer ago than this, such as 30d: a number of s, m, h, d or w.
+    /// Delete snapshots that were finished longer ago than this, such as 30d: a number of s, m, h,
+    /// d or w.
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub older_than: Option<Duration>,
-    /// Of these, keep so many of the corpus' newest snapshots, however old.
+    /// Keep this many of the newest snapshots of the corpus, however old.
     #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with = "named")]
     pub keep: u32,
-    /// Tell only what would be deleted, and delete nothing.
+    /// Only show what would be deleted.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -160,7 +161,7 @@ fn deletion_line(told: &wire::SnapshotDeletion, is_dry_run: bool) -> String {
     format!("{} {what}\n", if is_dry_run { "would delete" } else { "deleted" })
 }
 
-/// What is told of the snapshots of a corpus that was deleted; nothing if there are none.
+/// Describes the snapshots that are left of a corpus that was deleted. Empty if there are none.
 pub fn kept(corpus: &CorpusName, snapshots: Option<u32>) -> String {
     let how =
         format!("`clew corpus snapshot delete {corpus} --older-than 0s --keep 0` deletes them");
@@ -201,7 +202,7 @@ pub async fn restore(
     anyhow::bail!("the server ended before the corpus was whole; run the command again to go on")
 }
 
-/// The ids in a file, one a line.
+/// Returns the ids in a file with one id per line.
 pub fn read_ids(file: &Path) -> anyhow::Result<Vec<DocumentId>> {
     let text = read(file)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty());

@@ -1,4 +1,4 @@
-//! `clew eval answers` and `clew eval compare`.
+//! Commands `clew eval answers` and `clew eval compare`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -38,35 +38,37 @@ pub struct AnswersArgs {
     /// Folder or file of the data set.
     #[arg(long, value_name = "PATH")]
     pub data: PathBuf,
-    /// What documents are made of, such as turn, round or session; by default the data set's usual unit.
+    /// Unit that becomes a document, such as turn, round or session [default: the data set's usual
+    /// unit].
     #[arg(long)]
     pub unit: Option<clew_eval::UnitKind>,
     /// Part of the data set, such as 100K of beam.
     #[arg(long)]
     pub split: Option<String>,
-    /// Ways of answering, several with commas between them; `clew strategies` lists them.
+    /// Strategies of answering, with commas between them; `clew strategies` lists them.
     #[arg(long, value_delimiter = ',', default_value = "direct")]
     pub strategy: Vec<String>,
-    /// By what conversations are found: parts of what is said with `+` between them, as `eval retrieval`
-    /// takes them; it names one that holds what is read, such as `fact+value`.
+    /// Key by which units of a conversation are found: parts with `+` between them, as for `eval
+    /// retrieval`. The key must contain a part that is read, such as `fact+value`.
     #[arg(long, default_value = "value")]
     pub keys: KeyDesign,
-    /// Keep each turn of the units as the service for conversations does, for the strategy `chat`.
+    /// Store each turn of the units as the chat service does, for the strategy `chat`.
     #[arg(long, conflicts_with = "keys")]
     pub as_turns: bool,
-    /// Make neither trees nor a graph, for strategies that need none.
+    /// Build neither trees nor a graph, for strategies that need none.
     #[arg(long)]
     pub no_structure: bool,
-    /// Folder of the logs, a file for each strategy. What is in them is not asked again.
+    /// Folder of the logs, one file for each strategy. Questions that a log answers already are not
+    /// asked again.
     #[arg(long, value_name = "DIR")]
     pub logs: PathBuf,
-    /// Most passages read.
+    /// Maximum number of passages to read.
     #[arg(short, default_value_t = 10)]
     pub k: u32,
-    /// Most tokens of the passages that are read, so that strategies are compared at equal length.
+    /// Maximum number of tokens of the passages to read, to compare strategies at equal length.
     #[arg(long, value_name = "TOKENS")]
     pub evidence_tokens: Option<u32>,
-    /// Most questions, the first of the data set.
+    /// Maximum number of questions, taken from the start of the data set.
     #[arg(long)]
     pub limit: Option<u64>,
     #[command(flatten)]
@@ -79,7 +81,7 @@ pub struct AnswersArgs {
 /// Arguments of `eval compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// Logs of `eval answers`, of the same data.
+    /// Logs of `eval answers` on the same data.
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
     /// Write the comparison as a page to this file (`-`: standard output).
@@ -87,13 +89,14 @@ pub struct CompareArgs {
     pub html: Option<PathBuf>,
 }
 
-/// How long a question is asked again that was told to come later, and the pause where none is told.
+/// Time for which a question is asked again after retryable errors, and the default pause in
+/// between.
 const PATIENCE: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_secs(1);
-/// Bytes of a token where only bytes are told: about what English has.
+/// Bytes per token where only bytes are known: about the average of English.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Answers the questions of a data set, as far as the log does not have them, and reports.
+/// Answers those questions of a data set that the log lacks, and reports.
 pub async fn run(
     global: &GlobalArgs,
     arguments: AnswersArgs,
@@ -121,7 +124,7 @@ pub async fn run(
     show(&reports, arguments.html.as_deref(), output)
 }
 
-/// Sets finished runs side by side.
+/// Compares finished runs.
 pub fn compare(arguments: &CompareArgs, output: &Output) -> anyhow::Result<()> {
     let mut reports = Vec::new();
     for log in &arguments.logs {
@@ -146,7 +149,7 @@ fn show(reports: &[AnswerReport], html: Option<&Path>, output: &Output) -> anyho
     })
 }
 
-/// What decides about answers and their scores besides data and strategy.
+/// Returns the settings, besides data and strategy, on which answers and their scores depend.
 fn settings(arguments: &AnswersArgs, config: &NodeConfig) -> BTreeMap<String, String> {
     let model = config.generator.endpoint.as_ref().map(|endpoint| endpoint.model.clone());
     let mut settings = BTreeMap::from([
@@ -169,7 +172,7 @@ fn settings(arguments: &AnswersArgs, config: &NodeConfig) -> BTreeMap<String, St
     settings
 }
 
-/// Asks what is not in the logs, haystack by haystack.
+/// Asks the questions that are not in the logs, haystack by haystack.
 async fn answer(
     arguments: &AnswersArgs,
     format: &Format,
@@ -235,27 +238,27 @@ async fn answer(
     connection.close().await
 }
 
-/// What questions are asked of.
+/// Context in which the questions of a haystack are asked.
 struct Asking<'a> {
     connection: &'a Connection,
     corpus: &'a CorpusName,
     documents: HashMap<&'a str, &'a UnitDocument>,
     k: u32,
     evidence_tokens: Option<u32>,
-    /// Whether the options of a multiple-choice question are asked about one by one, because nothing here
-    /// understands them as options.
+    /// Whether each option of a multiple-choice question is asked about by itself, because no model
+    /// here understands them as options.
     reads_options_apart: bool,
     judge: Option<&'a Judge>,
 }
 
-/// An answer with what it was made of.
+/// Answer with its cost and sources.
 #[derive(Default)]
 struct Answered {
     outcome: wire::Outcome,
     text: String,
     confidence: f32,
     cost: AnswerCost,
-    /// Units of which something was read.
+    /// Units from which something was read.
     read: HashSet<DocumentId>,
 }
 
@@ -267,7 +270,7 @@ impl Asking<'_> {
                 for option in options {
                     let asked = format!("{stem} {}", option.text);
                     let mut answered = self.answer(question, asked, strategy).await?;
-                    // Whatever is best supported is chosen.
+                    // The best-supported option is chosen, even if no answer was found in memory.
                     answered.outcome = wire::Outcome::Answered;
                     answered.text = format!("({}) {}", option.letter, option.text);
                     best = best.or(answered);
@@ -351,14 +354,14 @@ impl Asking<'_> {
 
     fn take_in(&self, step: Step, answered: &mut Answered) -> anyhow::Result<()> {
         match step {
-            // What was read last is what the answer was made of.
+            // The answer was made from the last read.
             Step::Read(read) => {
                 answered.cost.evidence_tokens = self.tokens(&read.places)?;
                 let documents = read.places.iter();
                 let known = documents.filter_map(|of| self.documents.get(of.document_id.as_str()));
                 answered.read = known.map(|of| of.unit.clone()).collect();
             }
-            // A walk reads summaries, too.
+            // A walk also reads summaries.
             Step::Walked(walked) => {
                 answered.cost.evidence_tokens = walked.bytes_read / BYTES_PER_TOKEN;
             }
@@ -368,7 +371,7 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Tokens of places, as the corpus' encoder counts them.
+    /// Counts the tokens of places with the encoder of the corpus.
     fn tokens(&self, places: &[wire::Place]) -> anyhow::Result<u64> {
         let node = self.connection.node().context("the node runs in this process")?;
         let text = |place: &wire::Place| -> Option<&str> {
@@ -384,7 +387,7 @@ impl Asking<'_> {
 }
 
 impl Answered {
-    /// The answer of higher confidence, with the cost of both.
+    /// Returns the answer with the higher confidence, at the cost of both.
     fn or(self, other: Self) -> Self {
         let cost = sum(&self.cost, &other.cost);
         let is_better = other.confidence > self.confidence || self.text.is_empty();

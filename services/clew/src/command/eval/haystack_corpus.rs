@@ -1,4 +1,4 @@
-//! A corpus of a data set's documents.
+//! Corpus that holds the documents of a haystack.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::args::chunking::ChunkingArgs;
 use crate::command::ingest::{wait_until_found, wait_until_structured};
 use crate::connection::Connection;
 
-/// Questions that are asked at the same time.
+/// Number of questions that are asked at the same time.
 pub(super) const CONCURRENT_QUESTIONS: usize = 4;
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Makes the corpus of documents, up to fresh indexes.
+/// Creates the corpus and ingests the documents. Returns when the indexes are up to date.
 pub(super) async fn fill(
     connection: &Connection,
     corpus: &CorpusName,

@@ -1,4 +1,4 @@
-//! Who judges answers, and what is recorded of it.
+//! Judging of answers by a language model.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,20 +12,22 @@ use clew_reason::prompted::{Judge, Prompted};
 use super::haystack_corpus::PATIENCE;
 use crate::config::NodeConfig;
 
-/// The judge of the configuration, or `None` if it names none.
+/// Returns the judge of the configuration. Returns `None` if it names none.
 ///
 /// # Errors
-/// As [`Endpoint::try_new`], and for a key that is not where the configuration says.
+/// Returns the errors of [`Endpoint::try_new`], and an error if the key is not where the
+/// configuration says.
 pub fn judge(config: &NodeConfig) -> Result<Option<Judge>, Error> {
     let Some(endpoint) = &config.judge else { return Ok(None) };
     let model = Endpoint::try_new(endpoint, endpoint.load_key()?.as_ref())?;
     Ok(Some(Judge::new(Prompted::new(Arc::new(model)))))
 }
 
-/// The record of an answer with what the judge says of it, if there is anything to ask.
+/// Returns the record of an answer with the verdict of the judge, if there is anything to judge.
 ///
 /// # Errors
-/// Those of the judge: an answer is not recorded as worse because nobody could judge it.
+/// Returns the errors of the judge: an answer is not recorded as worse because it could not be
+/// judged.
 pub async fn judged(
     judge: &Judge,
     question: &Question,

@@ -1,4 +1,4 @@
-//! Retrieval by the service for conversations: turns are kept and recalled as it does.
+//! Retrieval through the chat service: turns are stored and recalled as the service does.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,8 @@ use super::retrieval_args::RetrievalArgs;
 use crate::connection::Connection;
 use crate::progress::Progress;
 
-/// A report for each unit and use of time. What is kept is ingested once for all of them.
+/// Measures each unit with each use of time, and returns a report for each. Turns are ingested once
+/// for all of them.
 pub(super) async fn measure(
     connection: &Connection,
     format: &'static Format,
@@ -23,7 +24,7 @@ pub(super) async fn measure(
     arguments: &RetrievalArgs,
 ) -> anyhow::Result<Vec<Report>> {
     let open = |unit| format.open(&arguments.data, Some(unit), arguments.split.as_deref());
-    // Sessions as units hold one side's words; what is kept are both.
+    // A unit that is a session holds only one side's words, but both sides are stored.
     let has_rounds = format.check(UnitKind::Round, None).is_ok();
     let mut measured = Vec::new();
     for &unit in units {
@@ -92,7 +93,7 @@ fn value(unit: UnitKind) -> anyhow::Result<wire::Value> {
     }
 }
 
-/// Which unit a turn is of.
+/// Unit to which each turn and each session belongs.
 struct Units<'a> {
     by_turn: HashMap<&'a TurnId, &'a DocumentId>,
     by_session: HashMap<&'a DocumentId, &'a DocumentId>,
@@ -127,7 +128,7 @@ struct Recalling<'a> {
 }
 
 impl Recalling<'_> {
-    /// The units that are recalled, best first.
+    /// Returns the units that are recalled, best first.
     async fn recall<'q>(
         &self,
         question: &'q Question,

@@ -1,4 +1,4 @@
-//! `clew eval retrieval`: recall, NDCG and MRR of retrieval.
+//! Command `clew eval retrieval`: measures recall, NDCG and MRR.
 
 use anyhow::Context;
 use clew_client::Question as Asked;
@@ -21,7 +21,7 @@ use crate::connection::Connection;
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Measures, and prints tables or the report.
+/// Measures, prints the reports and writes them to the report file.
 pub(super) async fn run(
     global: &GlobalArgs,
     arguments: &RetrievalArgs,
@@ -53,8 +53,8 @@ async fn measure(global: &GlobalArgs, arguments: &RetrievalArgs) -> anyhow::Resu
     for unit in &units {
         format.check(*unit, split)?;
     }
-    // What is wrong with the data is told before a model is loaded. The next unit is opened when its turn comes:
-    // some formats hold a whole file in memory.
+    // Opening the first unit here reports problems of the data before a model is loaded. Each
+    // further unit is opened when it is measured, because some formats hold a whole file in memory.
     let mut opened = Some(format.open(&arguments.data, units.first().copied(), split)?);
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
     let mut config = NodeConfig::load(global, None)?;
@@ -94,15 +94,15 @@ async fn measure(global: &GlobalArgs, arguments: &RetrievalArgs) -> anyhow::Resu
     Ok(reports)
 }
 
-/// Measures one haystack after the other.
+/// Measurement of one haystack after the other.
 struct Measurement<'a> {
     connection: &'a Connection,
     arguments: &'a RetrievalArgs,
     ways: &'a [Way],
     progress: Progress,
-    /// Corpora made so far, after which they are named.
+    /// Number of corpora created so far, by which they are named.
     corpora: u64,
-    /// Questions asked so far.
+    /// Number of questions asked so far.
     asked: u64,
 }
 
@@ -129,8 +129,8 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// What searches find in one of the plan's indexes, for each question; what strategies read in it is tallied
-    /// at once.
+    /// Searches one of the plan's indexes, and returns the finds of each question. Adds what
+    /// strategies read in this index to `tallies` at once.
     async fn search_index(
         &mut self,
         haystack: &Haystack,
@@ -142,7 +142,7 @@ impl Measurement<'_> {
         let keyed = haystack.with_keys(keys)?;
         let strategies: Vec<(usize, &str)> = plan.strategies(index).collect();
         if keyed.units.is_empty() {
-            // Where no unit has a key nothing can be found.
+            // Nothing can be found if no unit has a key.
             for (way, _) in strategies {
                 for question in &haystack.questions {
                     tallies[way].add(question, &[]);
@@ -169,7 +169,7 @@ impl Measurement<'_> {
     }
 }
 
-/// What is found of a corpus for each question.
+/// Returns the finds in a corpus for each question.
 async fn search_all(
     connection: &Connection,
     corpus: &CorpusName,
@@ -190,7 +190,7 @@ async fn search_all(
         .await
 }
 
-/// The documents that a search finds, best first.
+/// Returns the documents that a search finds, best first.
 async fn search(
     connection: &Connection,
     corpus: &CorpusName,
@@ -233,7 +233,7 @@ async fn ask(
     Ok(())
 }
 
-/// The documents of which a strategy reads something, best first.
+/// Returns the documents from which a strategy reads something, best first.
 async fn read(
     connection: &Connection,
     corpus: &CorpusName,
@@ -254,7 +254,7 @@ async fn read(
         let Some(Event::Trace(TraceEvent { step: Some(Step::Read(step)) })) = event?.event else {
             continue;
         };
-        // What was read last is what the answer was made of.
+        // The answer was made from the last read.
         ranking.clear();
         for place in step.places {
             let document: DocumentId = place.document_id.parse()?;

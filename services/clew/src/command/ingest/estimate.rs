@@ -1,4 +1,4 @@
-//! What an ingestion would take, told before it begins.
+//! Estimate of an ingestion, made before it begins.
 
 use clew_core::{Attributes, CorpusName, Document, Labels, Limits, Violations};
 use clew_formats::{Discovery, Found, Options};
@@ -8,28 +8,29 @@ use serde_json::json;
 
 use crate::connection::Connection;
 
-/// Files that are read for an estimate, evenly spread over all.
+/// Maximum number of files that are read for an estimate, evenly spread over all.
 const SAMPLED_FILES: usize = 32;
-/// Bytes of texts that are read of a sampled file of many documents.
+/// Number of bytes of text after which reading a sampled file with many documents stops.
 const READ_BYTES: usize = 256 << 10;
-/// Bytes of the texts that are sent, of all files together and of one document: as much as the server takes.
+/// Maximum number of bytes of text that are sent, in all and of one document: as much as the server
+/// takes.
 const SAMPLE_BYTES: usize = 1 << 20;
 const DOCUMENT_BYTES: usize = 64 << 10;
-/// Documents that are sent, of all files together: as many as the server takes.
+/// Maximum number of documents that are sent in all: as many as the server takes.
 const MOST_SENT: usize = 4096;
 
-/// An estimate and what it rests on.
+/// Estimate and the files that it rests on.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// Files of known size.
+    /// Number of files of known size.
     pub files: u64,
-    /// Their bytes.
+    /// Sum of their sizes in bytes.
     pub bytes: u64,
-    /// What the server makes of them.
+    /// Response of the server.
     pub expected: wire::EstimateIngestionResponse,
 }
 
-/// What reading some files showed.
+/// Result of reading some files.
 #[derive(Default)]
 struct Samples {
     /// Bytes of the files, as far as they were read.
@@ -67,14 +68,15 @@ impl Samples {
             }
             samples.files += 1;
             samples.text_bytes += text_bytes as u64;
-            // Of a file that was not read to its end, as much as its texts are long.
+            // A file that was not read to its end counts as long as its texts.
             samples.bytes += if is_whole { bytes } else { bytes.min(text_bytes as u64) };
         }
         samples
     }
 }
 
-/// How a document begins, with what tells how it is cut; `None` for one that the server would refuse.
+/// Returns the beginning of a document, with what decides how it is cut. Returns `None` if the
+/// server would refuse the document.
 fn sample(mut document: Document, bytes: usize) -> Option<wire::Document> {
     document.text.truncate(document.text.floor_char_boundary(bytes));
     let sample = Document { attributes: Attributes::new(), labels: Labels::default(), ..document };
@@ -84,9 +86,9 @@ fn sample(mut document: Document, bytes: usize) -> Option<wire::Document> {
     Some(document_to_wire(sample))
 }
 
-/// Estimates what taking in the files that were found would take: from their sizes, and from what some
-/// of them hold. Standard input cannot be known before. What the corpus holds already counts as if it
-/// were new.
+/// Estimates what ingesting the discovered files would take, from their sizes and from what some of
+/// them hold. Standard input cannot be estimated. Documents that the corpus holds already count as
+/// if they were new.
 pub async fn estimate(
     connection: &Connection,
     corpus: &CorpusName,
@@ -111,7 +113,7 @@ pub async fn estimate(
 }
 
 impl Estimate {
-    /// All of it as JSON.
+    /// Returns the estimate as JSON.
     pub fn document(&self) -> serde_json::Value {
         let expected = &self.expected;
         json!({
@@ -139,7 +141,7 @@ impl Estimate {
         })
     }
 
-    /// All of it as a table.
+    /// Returns the estimate as a table.
     pub fn table(&self) -> String {
         let expected = &self.expected;
         let rows = [
@@ -186,7 +188,7 @@ fn mebibytes(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / (1 << 20) as f64)
 }
 
-/// In one line, before it begins.
+/// One line of text, printed before the ingestion begins.
 impl std::fmt::Display for Estimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let expected = &self.expected;

@@ -1,4 +1,4 @@
-//! What became of each document, for people and for the report file.
+//! Report of what became of each document, for people and for the report file.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
-/// Problems that are kept for the summary; the report file has all.
+/// Maximum number of problems of each kind in the summary. The report file has all.
 const TOLD: usize = 1_000;
 
-/// What became of one document.
+/// Outcome for one document.
 #[derive(Debug)]
 pub enum Fate {
     /// It was committed, or was there already.
@@ -59,41 +59,41 @@ impl Fate {
     }
 }
 
-/// What became of an ingestion.
+/// Totals of an ingestion.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// Documents that were committed and of whose ids there were none.
+    /// Documents that were committed under new ids.
     pub new: u64,
     /// Documents that were committed in place of others.
     pub replaced: u64,
-    /// Documents that were there already.
+    /// Documents that were stored already.
     pub unchanged: u64,
-    /// Documents the server refused.
+    /// Documents that the server refused.
     pub refused: u64,
     /// Files or rows that could not be read.
     pub unreadable: u64,
-    /// The first of the documents that were refused, as JSON.
+    /// The first documents that were refused, as JSON.
     pub refusals: Vec<Value>,
-    /// The first of the files or rows that could not be read, as JSON.
+    /// The first files or rows that could not be read, as JSON.
     pub unread: Vec<Value>,
-    /// Files of unknown format that were passed over.
+    /// Files of unknown format that were skipped.
     pub unknown_files: u64,
 }
 
 impl Summary {
-    /// Documents that were committed.
+    /// Returns the number of documents that were committed.
     pub fn accepted(&self) -> u64 {
         self.new + self.replaced
     }
 
-    /// What was taken in, for people.
+    /// Describes in words what was ingested.
     pub fn taken(&self) -> String {
         let Self { new, replaced, unchanged, .. } = self;
         format!("documents: {new} new, {replaced} replaced, {unchanged} unchanged")
     }
 }
 
-/// Takes down what became of each document.
+/// Recorder of what became of each document.
 #[derive(Default)]
 pub struct Report {
     /// The totals so far.
@@ -102,7 +102,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report into `file`, if one is wanted. What was in the file is gone.
+    /// Creates a report. If `file` is given, the report is also written there, in place of the
+    /// file's content.
     pub async fn into_file(file: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = file else { return Ok(Self::default()) };
         let made = File::create(path).await;

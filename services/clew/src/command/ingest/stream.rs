@@ -1,8 +1,8 @@
 //! One stream of documents to a server that may go away and come back.
 //!
-//! What was sent and not answered is kept, within bounds, and sent again when the stream breaks off:
-//! the server knows what it has by its content, so nothing is taken in twice. While nothing is
-//! answered, nothing more is read from the source.
+//! Documents that were sent and not answered are kept, within bounds, and sent again when the
+//! stream breaks off. The server recognises what it has by its content, so nothing is ingested
+//! twice. While the bounds are reached, nothing more is read from the source.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,44 +20,44 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::report::Fate;
 
-/// Bytes of texts that may be unanswered at a time; one document may always be.
+/// Maximum number of bytes of unanswered texts. A single document may exceed it.
 const UNANSWERED_BYTES: usize = 16 << 20;
-/// Documents that may be unanswered at a time.
+/// Maximum number of unanswered documents.
 const UNANSWERED: usize = 1_024;
-/// How long a server may be away before the stream is given up.
+/// Maximum time that a server may be away before the stream gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A stream of documents to one corpus.
+/// Stream of documents to one corpus.
 pub struct SendingStream {
     client: Client,
     corpus: CorpusName,
     if_there: IfThere,
     fates: mpsc::Sender<Fate>,
-    /// Refused for now.
+    /// Documents that were refused for now.
     refused: Vec<Document>,
-    /// Sent and not answered, oldest first.
+    /// Documents that were sent and not answered, oldest first.
     unanswered: VecDeque<Document>,
     unanswered_bytes: usize,
-    /// To be sent before anything new.
+    /// Documents to send before anything new.
     waiting: VecDeque<Document>,
-    /// Whether the source has no more.
+    /// Whether the source has no more documents.
     is_read: bool,
-    /// Whether the server took something since the stream was opened.
+    /// Whether the server answered for a document since the stream was opened.
     has_progressed: bool,
 }
 
-/// Why a stream ended before everything was answered.
+/// Reason why a stream ended before everything was answered.
 enum Break {
     /// The server may come back, or have room later.
     Later(Error),
-    /// Trying again is of no use.
+    /// Trying again does not help.
     Final(anyhow::Error),
 }
 
 impl SendingStream {
-    /// A stream that tells the fates of its documents.
+    /// Creates a stream that sends the fates of its documents to `fates`.
     pub fn new(
         client: Client,
         corpus: CorpusName,
@@ -78,10 +78,11 @@ impl SendingStream {
         }
     }
 
-    /// Sends all documents of `source`; returns when each is answered.
+    /// Sends all documents of `source`. Returns when each is answered.
     ///
     /// # Errors
-    /// If the server stays away or has no room for two minutes, or says what no waiting changes.
+    /// Returns an error if the server stays away or has no room for two minutes, or if an error is
+    /// not retryable.
     pub async fn run(mut self, mut source: mpsc::Receiver<Document>) -> anyhow::Result<()> {
         let mut pause = FIRST_PAUSE;
         let mut failing_since = None;
@@ -103,7 +104,7 @@ impl SendingStream {
             tracing::info!(error = error.chain(), "the stream broke off and is resumed");
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            // In the order in which they were to go.
+            // The order in which they were first sent.
             let refused = self.refused.drain(..);
             let again: VecDeque<Document> = refused.chain(self.unanswered.drain(..)).collect();
             self.unanswered_bytes = 0;
@@ -122,14 +123,14 @@ impl SendingStream {
         let responses = responses.map_err(broken)?;
         futures::pin_mut!(responses);
         loop {
-            // What is on its way is answered before what was refused is tried again.
+            // Documents on their way are answered before refused ones are tried again.
             if (self.is_read && self.waiting.is_empty()) || !self.refused.is_empty() {
                 sender = None;
             }
             let may_send = self.waiting.front().is_some_and(|document| self.has_room_for(document));
             let may_read = self.waiting.is_empty() && !self.is_read && sender.is_some();
             tokio::select! {
-                // An answer makes room, and tells what is wrong.
+                // An answer makes room, and tells of errors.
                 biased;
                 response = responses.next() => match response {
                     Some(Ok(response)) => self.answered(response).await.map_err(Break::Final)?,
@@ -180,18 +181,20 @@ impl SendingStream {
             Outcome::Refused(refused) => Fate::Refused { id, refused },
         };
         self.has_progressed = true;
-        // Nobody listens any more if another stream failed.
+        // Nobody receives any more if another stream failed.
         drop(self.fates.send(fate).await);
         Ok(())
     }
 
-    /// A document that was refused for now, unless a newer version of it was sent already.
+    /// Returns whether to send a refused document again. False if a newer version of it was sent
+    /// already.
     fn is_worth_another_try(&self, document: &Document, refused: &Refused) -> bool {
         refused.retryable && self.unanswered.iter().all(|newer| newer.id != document.id)
     }
 }
 
-/// Waits until the server takes a document. If it takes no more, its answers tell why.
+/// Waits until the server takes a document. Never returns if it takes no more: its answers tell
+/// why.
 async fn reserve(sender: Option<&mpsc::Sender<Document>>) -> mpsc::Permit<'_, Document> {
     if let Some(sender) = sender
         && let Ok(permit) = sender.reserve().await
