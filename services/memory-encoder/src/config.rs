@@ -8,46 +8,49 @@ use clew_endpoint::EmbeddingConfig;
 use clew_model::{ModelOptions, PathChoice, PrecisionChoice};
 use serde::{Deserialize, Serialize};
 
-/// Section `encoder`: which model embeds, on what, and how much may wait.
+/// Section `encoder`: the model that embeds, the devices it runs on, and how much work may wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncoderConfig {
     /// Folder of the model in Hugging Face layout (`config.json`, `model.safetensors`,
-    /// `tokenizer.json`). Absent: `CLEW_MODEL_DIR`, else where `make setup` puts the default model.
+    /// `tokenizer.json`). If absent, it is `CLEW_MODEL_DIR`. If that is not set either, the program
+    /// `clew` looks where `make setup` puts the default model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
-    /// A model behind an endpoint instead. Excludes `model`, which then is not looked for; the keys about devices say
-    /// nothing of it. Absent (default): none.
+    /// Model behind an endpoint, instead of a folder. Excludes `model`, which is then not searched
+    /// for. The keys about devices have no effect on it. Absent (default): none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EmbeddingConfig>,
-    /// Folder of a second model, which corpora are to be re-embedded with; it is there beside the first. Absent
-    /// (default): none. A second one takes its own memory, and as many worker threads.
+    /// Folder of a second model, which corpora are to be reembedded with. It runs beside the first,
+    /// takes its own memory, and has as many worker threads. Absent (default): none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_model: Option<PathBuf>,
-    /// A second model behind an endpoint, for the same. Excludes `next_model`.
+    /// Second model behind an endpoint, for the same purpose. Excludes `next_model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_endpoint: Option<EmbeddingConfig>,
     /// `cpu` (default) or `cuda:N`, the N-th GPU; the latter needs a build with feature `cuda`.
     pub device: String,
-    /// `auto` (default), `float32` or `bfloat16`. `auto` takes bfloat16 where the processor
-    /// multiplies it: twice as fast, vectors within cosine 0.9999 of float32.
+    /// `auto` (default), `float32` or `bfloat16`. `auto` takes bfloat16 if the CPU has instructions
+    /// for it: twice as fast, vectors within cosine 0.9999 of float32.
     pub precision: String,
-    /// `auto` (default), `packed` (hand-written kernels for x86-64 processors) or `burn`. `auto` takes
-    /// the packed kernels where the model and the processor allow it.
+    /// `auto` (default), `packed` (hand-written kernels for x86-64 CPUs) or `burn`. `auto` takes
+    /// the packed kernels if the model and the CPU allow it.
     pub path: String,
-    /// Worker threads, 1 to 256; 0 (default) means one per core. Each computes one batch at a time.
+    /// Number of worker threads, 1 to 256; 0 (default) means one per core. Each computes one batch
+    /// at a time.
     pub threads: usize,
-    /// Most tokens of one batch, 64 to 1,048,576. More keeps a device busier and makes a question
-    /// that arrives behind a batch wait longer.
+    /// Maximum number of tokens in one batch, 64 to 1,048,576. A larger number keeps a device
+    /// busier, and makes a question that arrives behind a batch wait longer.
     pub batch_tokens: usize,
-    /// Most tokens that may wait or be computed, 1,024 to 100,000,000. Beyond it callers are refused
-    /// with a retry delay.
+    /// Maximum number of tokens that wait or are computed, 1,024 to 100,000,000. Beyond it
+    /// interactive callers are refused with a retry delay, and bulk callers wait for room.
     pub queue_tokens: u32,
-    /// Milliseconds that texts of questions wait for a worker, 1 to 60,000; then they are refused with a retry
-    /// delay. More lets bursts through and makes answers late under load that lasts.
+    /// Milliseconds that texts of questions wait for a worker, 1 to 60,000. Then they are refused
+    /// with a retry delay. A larger number lets bursts through, and makes answers late under
+    /// sustained load.
     pub question_wait_ms: u64,
-    /// Batches that one stream of the network service may have under way, 1 to 1,000. Beyond it the
-    /// stream is not read until one is done.
+    /// Maximum number of batches that one stream of the network service has under way, 1 to 1,000.
+    /// Beyond it the stream is not read until one is done.
     pub stream_batches: usize,
 }
 
@@ -74,7 +77,7 @@ impl EncoderConfig {
     /// Refuses values out of range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] with every key at fault.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = clew_core::Violations::default();
         violations.take(self.model_options());
@@ -116,10 +119,10 @@ impl EncoderConfig {
         violations.into_result()
     }
 
-    /// What the model is loaded with.
+    /// Returns the options for loading the model.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key whose word is unknown.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] with the key whose value is unknown.
     pub fn model_options(&self) -> Result<ModelOptions, Error> {
         let device = self.device.parse();
         let device = device.map_err(|_| unknown("device", "cpu or cuda:N", &self.device))?;
@@ -138,7 +141,7 @@ impl EncoderConfig {
         Ok(ModelOptions { device, precision, path, ..ModelOptions::default() })
     }
 
-    /// Worker threads, with 0 resolved.
+    /// Returns the number of worker threads, with 0 resolved.
     pub fn worker_threads(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),

@@ -1,4 +1,5 @@
-//! The devices that compute with one model: a queue with a limit, and supervised threads that take batches from it.
+//! Devices that compute with one model: a queue with a limit, and supervised threads that take
+//! batches from it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,40 +19,40 @@ use crate::EncoderConfig;
 use crate::queue::{Batch, Queue, RETRY_AFTER};
 use crate::worker::{Arguments, DeviceWorker};
 
-/// After how long a batch, which takes seconds, will never be done.
+/// Time after which a batch is considered hung. A batch takes seconds.
 const HUNG: Duration = Duration::from_secs(300);
 
-/// What the parts of a model's devices are called.
+/// Names of the parts of a model's devices.
 pub(crate) struct Names {
-    /// The part of the node, and its queue in metrics.
+    /// Name of the part of the node, and of its queue in metrics.
     pub part: &'static str,
-    /// The queue, for callers that find it full.
+    /// Name of the queue in messages that it is full.
     pub queue: &'static str,
-    /// What callers wait for.
+    /// Name of the operation that callers wait for.
     pub doing: &'static str,
-    /// The stage of one batch in metrics.
+    /// Name of the stage of one batch in metrics.
     pub stage: &'static str,
-    /// The span of one batch.
+    /// Function that creates the tracing span of one batch.
     pub span: fn(usize) -> tracing::Span,
 }
 
-/// A model that computes something of each text of a batch. It blocks.
+/// Model that computes a result for each text of a batch. It blocks.
 pub(crate) trait Computes: Send + Sync + 'static {
-    /// A text in tokens.
+    /// Text in tokens.
     type Text: Send + 'static;
-    /// What is computed of it.
+    /// Result for a text.
     type Result: Send + 'static;
 
-    /// What its devices are called.
+    /// Names of the model's devices.
     const NAMES: Names;
 
-    /// The model's name.
+    /// Returns the name of the model.
     fn name(&self) -> &str;
 
-    /// How many tokens a text has.
+    /// Returns the number of tokens in a text.
     fn tokens(text: &Self::Text) -> usize;
 
-    /// A result for each text, in order.
+    /// Computes a result for each text, in order.
     fn compute(
         &self,
         texts: &[Self::Text],
@@ -61,7 +62,7 @@ pub(crate) trait Computes: Send + Sync + 'static {
 
 type QueueOf<M> = Queue<<M as Computes>::Text, <M as Computes>::Result>;
 
-/// The devices of one model.
+/// Devices of one model.
 pub(crate) struct Devices<M: Computes> {
     queue: Arc<QueueOf<M>>,
     gate: Gate,
@@ -70,7 +71,7 @@ pub(crate) struct Devices<M: Computes> {
     workers: Supervised<()>,
 }
 
-/// The workers of one model, restarted together.
+/// Workers of one model, which are restarted together.
 struct Workers<M: Computes> {
     model: Arc<M>,
     queue: Arc<QueueOf<M>>,
@@ -100,7 +101,7 @@ impl<M: Computes> Line for Workers<M> {
     }
 }
 
-/// Computes batches until the queue is closed or `stopped` says so.
+/// Computes batches until the queue is closed or `stopped` returns true.
 fn work<M: Computes>(model: &M, queue: &QueueOf<M>, gate: &Gate, stopped: &dyn Fn() -> bool) {
     let mut scratch = Scratch::default();
     while let Some(batch) = queue.next(stopped) {
@@ -116,7 +117,7 @@ fn work<M: Computes>(model: &M, queue: &QueueOf<M>, gate: &Gate, stopped: &dyn F
         let computed = computed.map_err(Error::from);
         queue.record_busy(started.elapsed());
         metrics::stage_ended(M::NAMES.stage, started.elapsed(), computed.is_err());
-        // A caller that left meanwhile does not want the result.
+        // Fails if the caller left meanwhile; then nobody needs the result.
         drop(batch.reply.send((started, computed)));
         drop(batch.permit);
     }
@@ -126,7 +127,7 @@ impl<M: Computes> Devices<M> {
     /// Starts the workers.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] if the actor system refuses.
+    /// Returns [`ErrorKind::Internal`] if the actor system fails to start.
     pub async fn start(model: Arc<M>, config: &EncoderConfig) -> Result<Self, Error> {
         let Names { part, queue, .. } = M::NAMES;
         let gate = Gate::new(queue, config.queue_tokens, RETRY_AFTER).seen_as(part, "tokens");
@@ -142,12 +143,12 @@ impl<M: Computes> Devices<M> {
         })
     }
 
-    /// How long they have computed since the start, summed over the workers.
+    /// Returns how long the devices have computed since the start, summed over the workers.
     pub fn busy(&self) -> Duration {
         self.queue.busy()
     }
 
-    /// What is wrong: a device that does not come back from a batch.
+    /// Returns the troubles of the devices: one that does not finish a batch.
     pub fn troubles(&self) -> Vec<Trouble> {
         let hung = self.queue.longest().filter(|time| *time > HUNG);
         let trouble = |time: Duration| Trouble {
@@ -158,12 +159,12 @@ impl<M: Computes> Devices<M> {
         hung.map(trouble).into_iter().collect()
     }
 
-    /// How it shows in the tree.
+    /// Returns the devices' node in the supervision tree.
     pub fn node(&self) -> TreeNode {
         self.workers.node().with_queue(self.gate.in_use(), self.gate.capacity())
     }
 
-    /// Ends the workers; what waits is dropped, which tells its callers.
+    /// Stops the workers. Drops waiting batches; their callers get an error.
     pub async fn stop(&self) {
         self.gate.close();
         self.queue.close();
@@ -172,11 +173,13 @@ impl<M: Computes> Devices<M> {
         }
     }
 
-    /// Computes of each of `texts`, in order, for a caller that has waited since `arrived`.
+    /// Computes a result for each of `texts`, in order, for a caller that has waited since
+    /// `arrived`.
     ///
     /// # Errors
-    /// [`ErrorKind::Exhausted`] when the queue is full; [`ErrorKind::DeadlineExceeded`]; [`ErrorKind::Unavailable`]
-    /// when workers restart or end.
+    /// Returns [`ErrorKind::Exhausted`] if the queue is full, [`ErrorKind::DeadlineExceeded`] if
+    /// the deadline passes, and [`ErrorKind::Unavailable`] if workers restart or end. Returns the
+    /// errors of the model.
     pub async fn compute(
         &self,
         texts: Vec<M::Text>,
@@ -190,14 +193,16 @@ impl<M: Computes> Devices<M> {
         let queued = Instant::now();
         for members in by_length(&lengths, self.batch_tokens) {
             let tokens: usize = members.iter().map(|&i| lengths[i]).sum();
-            // Bulk work waits for room, which slows its producer down; a person is told at once.
+            // Bulk work waits for room, which slows its producer down. Interactive work is refused
+            // at once.
             let permit = match priority {
                 Priority::Interactive => self.gate.try_enter(tokens)?,
                 Priority::Bulk => self.gate.enter(tokens, deadline).await?,
             };
             let batch = members.iter().filter_map(|&i| texts[i].take()).collect();
             let (reply, receiver) = oneshot::channel();
-            // The other batches of a call may wait for its first ones.
+            // Only the first batch is refused after a wait; the others of the call may wait behind
+            // it.
             let waits_until = match priority {
                 Priority::Interactive if replies.is_empty() => Some(queued + self.question_wait),
                 Priority::Interactive | Priority::Bulk => None,
@@ -231,7 +236,7 @@ impl<M: Computes> Devices<M> {
     }
 }
 
-/// Groups the indices of texts of similar length, each group up to `budget` tokens, longest first
+/// Groups the indices of texts of similar length, each group up to `budget` tokens, longest first,
 /// so that no thread is left with a long batch at the end.
 fn by_length(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();

@@ -1,4 +1,5 @@
-//! Embeds texts on this machine's devices: a queue with a limit, and a supervised worker per device.
+//! Encoder service: embeds texts on this machine's devices, with a queue that has a limit and
+//! supervised worker threads.
 //!
 //! ```text
 //! embed ── permit by tokens ──► queue (interactive first) ──► worker threads ──► replies
@@ -6,18 +7,19 @@
 //!                                             DeviceWorker actors own and restart them
 //! ```
 //!
-//! Device work never runs on the asynchronous runtime: each worker actor owns a thread that takes
-//! batches from the queue. A thread that panics ends its actor; the supervisor makes both anew after
+//! Device work never runs on the asynchronous runtime. Each worker actor owns a thread that takes
+//! batches from the queue. A thread that panics ends its actor. The supervisor restarts both after
 //! a back-off, and the callers whose batch was lost are told to retry.
 //!
-//! A model behind an endpoint ([`OwnEncoder::Endpoint`]) takes the place of a pool. Where a reranker is configured, it
-//! computes as encoders do, with a queue and workers of its own, or is behind an endpoint ([`OwnReranker`]).
+//! A model behind an endpoint ([`OwnEncoder::Endpoint`]) takes the place of a pool. A reranker, if
+//! configured, computes as encoders do, with a queue and workers of its own, or is behind an
+//! endpoint ([`OwnReranker`]).
 //!
-//! Where a memory model is configured, a [`MemoryPool`] beside it forms compressed memories of texts, and drafts
+//! If a memory model is configured, a [`MemoryPool`] forms compressed memories of texts, and drafts
 //! clues from them.
 //!
-//! [`EncoderPools`], one [`OwnEncoder`] for each model, is what runs in the process of its callers; [`service`] offers
-//! it to other nodes, which reach it through `clew-remote-encoder`.
+//! [`EncoderPools`], with one [`OwnEncoder`] for each model, runs in the process of its callers.
+//! [`service`] offers it to other nodes, which reach it through `clew-remote-encoder`.
 
 mod config;
 mod devices;

@@ -11,7 +11,7 @@ use clew_memory_encoder::{
 use clew_node::NodeConfig;
 use serde::{Deserialize, Serialize};
 
-/// What can be configured.
+/// Configuration of the program.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Config {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     clew_node::service_main(async |config: Config| {
         config.encoder.validate()?;
         config.memory_model.validate()?;
-        // Before it joins, so that nobody asks an encoder that cannot embed yet.
+        // Before the node joins, so that no node asks an encoder that cannot embed yet.
         let pools = EncoderPools::load(model_folder(&config.encoder), &config.encoder).await?;
         let memory = MemoryPool::load(&config.memory_model).await?;
         let reranker = OwnReranker::load(&config.reranker, &config.encoder).await?;

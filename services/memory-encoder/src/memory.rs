@@ -1,4 +1,5 @@
-//! The memory model of this machine: forms compressed memories, and drafts clues from those that are kept ready.
+//! Memory model of this machine: forms compressed memories, and drafts clues from memories that are
+//! kept ready.
 //!
 //! ```text
 //! draft ─► ready? ──────────────────┐
@@ -42,18 +43,19 @@ use self::worker::Worker;
 
 pub use config::MemoryModelConfig;
 
-/// About how long a draft takes, for those who find no room.
+/// Typical duration of a draft, as the retry delay of callers that find no room.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How many bytes of a text are one token, about and at least: what is estimated is rather too much.
+/// Typical minimum number of bytes per token of a text, so that estimates of tokens are rather too
+/// high.
 const TOKEN_BYTES: usize = 3;
-/// Tokens of what a model is told around a question, about.
+/// Typical number of tokens in the prompt around a question.
 const PROMPT_TOKENS: usize = 64;
-/// The unit in which snapshots on their way are counted.
+/// Unit in which arriving snapshots are counted, in bytes.
 const ARRIVING_UNIT: u64 = 1 << 20;
-/// How long the thread may take to end.
+/// Time that the thread may take to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A memory model on this machine's device. Cheap to share.
+/// Memory model on this machine's device. Cheap to share.
 pub struct MemoryPool {
     reader: Arc<MemoryReader>,
     settings: Settings,
@@ -61,21 +63,22 @@ pub struct MemoryPool {
     queue: Arc<Queue>,
     ready: Arc<Ready<Memory>>,
     turns: Turns,
-    /// Tokens of texts that wait or are read.
+    /// Tokens of texts that wait or are being read.
     forming: Gate,
-    /// Tokens of questions and drafts that wait or are said, with the slots of memories that they bring.
+    /// Tokens of questions and drafts that wait or are being generated, and slots of the memories
+    /// that they bring.
     drafting: Gate,
-    /// Mebibytes of messages that are being put together.
+    /// Mebibytes of messages that are being received.
     arriving: Gate,
     worker: Supervised<()>,
 }
 
 impl MemoryPool {
-    /// Loads the configured model and starts its thread; `None` if none is configured.
+    /// Loads the configured model and starts its thread. Returns `None` if none is configured.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a configuration or a folder that cannot be used;
-    /// [`ErrorKind::Internal`] if the actor system refuses.
+    /// Returns [`ErrorKind::InvalidInput`] if the configuration or the folder cannot be used, and
+    /// [`ErrorKind::Internal`] if the actor system fails to start.
     pub async fn load(config: &MemoryModelConfig) -> Result<Option<Arc<Self>>, Error> {
         config.validate()?;
         let Some(options) = config.model_options() else { return Ok(None) };
@@ -90,7 +93,8 @@ impl MemoryPool {
     /// Starts the thread of a model.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] from the configuration; [`ErrorKind::Internal`] if the actor system refuses.
+    /// Returns [`ErrorKind::InvalidInput`] if the configuration is invalid, and
+    /// [`ErrorKind::Internal`] if the actor system fails to start.
     pub async fn start(
         reader: Arc<MemoryReader>,
         config: &MemoryModelConfig,
@@ -126,31 +130,31 @@ impl MemoryPool {
         })
     }
 
-    /// Which model it is.
+    /// Returns the identity of the model.
     pub fn identity(&self) -> MemoryModelIdentity {
         let model = self.reader.model();
         MemoryModelIdentity {
             model: self.reader.name().to_owned(),
             fingerprint: model.fingerprint().to_owned(),
-            // A window is at most a mebitoken.
+            // Settings bound the window to 2^20 tokens.
             window: u32::try_from(model.settings().window).unwrap_or(u32::MAX),
             slot_bytes: self.settings.slot_bytes,
             prompts: self.reader.prompts().id(),
         }
     }
 
-    /// How many memories are ready to be asked, and how many bytes they take.
+    /// Returns how many memories are ready, and how many bytes they take.
     pub fn ready(&self) -> (usize, u64) {
         self.ready.size()
     }
 
-    /// How it shows in the tree.
+    /// Returns the pool's node in the supervision tree.
     pub fn node(&self) -> TreeNode {
         let gates = [&self.drafting, &self.forming, &self.arriving].map(Gate::node);
         self.worker.node().with_children(gates.into())
     }
 
-    /// Ends the thread; what waits is dropped, which tells its callers.
+    /// Stops the thread. Drops waiting work; its callers get an error.
     pub async fn stop(&self) {
         for gate in [&self.drafting, &self.forming, &self.arriving] {
             gate.close();
@@ -161,19 +165,19 @@ impl MemoryPool {
         }
     }
 
-    /// Room for so many bytes that come in parts, until the permit is dropped.
+    /// Reserves room for `bytes` that arrive in parts, until the permit is dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::Exhausted`].
+    /// Returns [`ErrorKind::Exhausted`] if there is no room.
     pub(crate) fn make_room(&self, bytes: u64) -> Result<Permit, Error> {
         self.arriving
             .try_enter(usize::try_from(bytes.div_ceil(ARRIVING_UNIT)).unwrap_or(usize::MAX))
     }
 
-    /// Reads texts into a memory, and tells meanwhile how many tokens of them were read.
+    /// Reads texts into a memory. Sends the number of tokens read so far to `progress`.
     ///
     /// # Errors
-    /// Those of [`MemoryEncoder::form`].
+    /// Returns the errors of [`MemoryEncoder::form`].
     pub async fn form_told(
         &self,
         task: FormTask,
@@ -214,10 +218,10 @@ impl MemoryPool {
         }
     }
 
-    /// Drafts from a memory that is ready; `None` if it is not.
+    /// Drafts from a memory that is ready. Returns `None` if it is not.
     ///
     /// # Errors
-    /// Those of [`MemoryEncoder::draft`].
+    /// Returns the errors of [`MemoryEncoder::draft`].
     pub(crate) async fn draft_ready(
         &self,
         key: &str,
@@ -235,23 +239,23 @@ impl MemoryPool {
         self.turns.take(key).await
     }
 
-    /// Waits while somebody else brings a memory.
+    /// Waits while another caller brings a memory.
     pub(crate) async fn brought(&self, key: &str) {
         if !self.holds(key) {
             self.turns.over(key).await;
         }
     }
 
-    /// Whether a memory is ready now.
+    /// Returns whether a memory is ready now.
     pub(crate) fn holds(&self, key: &str) -> bool {
         self.ready.holds(key)
     }
 
-    /// Drafts from a memory, which `bring` brings if it is not ready: of several callers at the same time only one
-    /// does. It is the caller's `turn`.
+    /// Drafts from a memory. If it is not ready, `bring` brings it; of several concurrent callers
+    /// only one does. `turn` is the caller's turn.
     ///
     /// # Errors
-    /// Those of [`MemoryEncoder::draft`], and those of `bring`.
+    /// Returns the errors of [`MemoryEncoder::draft`] and of `bring`.
     pub(crate) async fn draft_brought(
         &self,
         mut turn: Turn,
@@ -261,12 +265,12 @@ impl MemoryPool {
         deadline: Instant,
     ) -> Result<DraftedClues, Error> {
         if self.holds(key) {
-            // Those who wait as well are to be drafted for side by side.
+            // Releases the turn, so that waiting callers are drafted for side by side.
             drop(turn);
             if let Some(drafted) = self.ask(key, task, None, deadline).await? {
                 return Ok(drafted);
             }
-            // It had to make room for another at once.
+            // The memory was removed again at once, to make room for another.
             turn = self.turn(key).await;
         }
         let snapshot = self.parse(bring.await?).await?;
@@ -295,7 +299,7 @@ impl MemoryPool {
         .await
     }
 
-    /// A snapshot of this model, read where blocking is allowed.
+    /// Parses a snapshot of this model where blocking is allowed.
     async fn parse(&self, bytes: Arc<Vec<u8>>) -> Result<Snapshot, Error> {
         let parsed = blocking(move || Snapshot::from_bytes(&bytes).map_err(refused_snapshot)).await;
         let snapshot = parsed?;
@@ -310,12 +314,13 @@ impl MemoryPool {
         Ok(snapshot)
     }
 
-    /// The bytes of a snapshot, made where blocking is allowed.
+    /// Serialises a snapshot where blocking is allowed.
     async fn write(&self, snapshot: Snapshot) -> Result<FormedMemory, Error> {
         let (tokens, slots) = (snapshot.extent.tokens as u64, snapshot.extent.slots() as u64);
         let (model, format) = (snapshot.fingerprint.clone(), self.format);
         let (snapshot, _off) = blocking(move || {
-            // The model made it: that its numbers are none is no fault of the caller's.
+            // The model computed the numbers, so it is not the caller's fault if they are not
+            // finite.
             snapshot.to_bytes(format).map_err(|error| {
                 let problem = "the memory model gave no usable memory";
                 Error::new(ErrorKind::Unavailable, "DEVICE_FAILED", problem).with_source(error)
@@ -372,7 +377,7 @@ impl MemoryEncoder for MemoryPool {
     }
 }
 
-/// What the rest of a process asks: the model that was loaded, or [`NoMemoryModel`].
+/// Returns the memory encoder for the rest of the process: the loaded model, or [`NoMemoryModel`].
 pub fn memory_encoder(pool: Option<&Arc<MemoryPool>>) -> Arc<dyn MemoryEncoder> {
     match pool {
         Some(pool) => Arc::clone(pool) as Arc<dyn MemoryEncoder>,

@@ -1,4 +1,4 @@
-//! The pool: the `Encoder` seam over the devices of one model.
+//! Encoder pool: implements `Encoder` over the devices of one model.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tracing::Instrument;
 use crate::EncoderConfig;
 use crate::devices::{Computes, Devices, Names};
 
-/// Embeds on this machine's devices. Cheap to share.
+/// Encoder that computes on this machine's devices. Cheap to share.
 pub struct EncoderPool {
     model: Arc<EmbeddingModel>,
     devices: Devices<EmbeddingModel>,
@@ -55,8 +55,8 @@ impl EncoderPool {
     /// Loads the model in `folder` and starts the workers.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for a configuration or a folder that cannot be used;
-    /// [`clew_core::ErrorKind::Internal`] if the actor system refuses.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration or the folder cannot be
+    /// used, and [`clew_core::ErrorKind::Internal`] if the actor system fails to start.
     pub async fn load(folder: PathBuf, config: &EncoderConfig) -> Result<Self, Error> {
         Self::start(load_model(folder, config).await?, config).await
     }
@@ -64,48 +64,49 @@ impl EncoderPool {
     /// Starts the workers.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Internal`] if the actor system refuses.
+    /// Returns [`clew_core::ErrorKind::Internal`] if the actor system fails to start.
     pub async fn start(model: Arc<EmbeddingModel>, config: &EncoderConfig) -> Result<Self, Error> {
         let devices = Devices::start(Arc::clone(&model), config).await?;
         Ok(Self { model, devices, embedded_tokens: AtomicU64::new(0) })
     }
 
-    /// Tokens embedded since the start.
+    /// Returns the number of tokens embedded since the start.
     pub fn embedded_tokens(&self) -> u64 {
         self.embedded_tokens.load(Ordering::Relaxed)
     }
 
-    /// How long devices have computed since the start, summed over the workers.
+    /// Returns how long the devices have computed since the start, summed over the workers.
     pub fn busy(&self) -> Duration {
         self.devices.busy()
     }
 
-    /// Which code computes, for a person: path, kernel, precision, device.
+    /// Returns a readable description of the code that computes: path, kernel, precision and
+    /// device.
     pub fn description(&self) -> String {
         self.model.describe().to_string()
     }
 
-    /// The model that it runs.
+    /// Returns the model of the pool.
     pub fn model(&self) -> &EmbeddingModel {
         &self.model
     }
 
-    /// What is wrong with it: a device that does not come back from a batch.
+    /// Returns the pool's troubles: a device that does not finish a batch.
     pub fn troubles(&self) -> Vec<Trouble> {
         self.devices.troubles()
     }
 
-    /// How it shows in the tree.
+    /// Returns the pool's node in the supervision tree.
     pub fn node(&self) -> TreeNode {
         self.devices.node()
     }
 
-    /// Ends the workers; what waits is dropped, which tells its callers.
+    /// Stops the workers. Drops waiting batches; their callers get an error.
     pub async fn stop(&self) {
         self.devices.stop().await;
     }
 
-    /// Tokenises where blocking is allowed.
+    /// Tokenises on a thread where blocking is allowed.
     async fn encode(&self, texts: Vec<String>, kind: TextKind) -> Result<Vec<EncodedText>, Error> {
         let model = Arc::clone(&self.model);
         tokio::task::spawn_blocking(move || {

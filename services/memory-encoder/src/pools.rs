@@ -1,4 +1,4 @@
-//! The encoders of a process: one for each model that it is configured with.
+//! Encoders of a process: one for each configured model.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use clew_telemetry::Trouble;
 use crate::pool::load_model;
 use crate::{EncoderConfig, EncoderPool};
 
-/// What a process embeds with one model by. Cheap to clone.
+/// Encoder of a process for one model. Cheap to clone.
 #[derive(Clone)]
 pub enum OwnEncoder {
     /// On its own devices.
@@ -46,7 +46,7 @@ impl OwnEncoder {
         }
     }
 
-    /// What embeds.
+    /// Returns the encoder.
     pub fn encoder(&self) -> Arc<dyn Encoder> {
         match self {
             Self::Pool(pool) => Arc::clone(pool) as Arc<dyn Encoder>,
@@ -54,7 +54,7 @@ impl OwnEncoder {
         }
     }
 
-    /// Which model it is.
+    /// Returns the identity of the model.
     pub fn identity(&self) -> &EncoderIdentity {
         match self {
             Self::Pool(pool) => pool.identity(),
@@ -62,7 +62,8 @@ impl OwnEncoder {
         }
     }
 
-    /// What computes, for a person: which code on which device, or which endpoint.
+    /// Returns a readable description of what computes: which code on which device, or which
+    /// endpoint.
     pub fn description(&self) -> String {
         match self {
             Self::Pool(pool) => pool.description(),
@@ -70,7 +71,7 @@ impl OwnEncoder {
         }
     }
 
-    /// The model's `tokenizer.json`; empty where tokens are estimated.
+    /// Returns the model's `tokenizer.json`. It is empty if tokens are estimated.
     pub fn tokenizer_json(&self) -> Bytes {
         match self {
             Self::Pool(pool) => Bytes::copy_from_slice(pool.model().tokenizer_json()),
@@ -78,7 +79,7 @@ impl OwnEncoder {
         }
     }
 
-    /// Tokens embedded since the start.
+    /// Returns the number of tokens embedded since the start.
     pub fn embedded_tokens(&self) -> u64 {
         match self {
             Self::Pool(pool) => pool.embedded_tokens(),
@@ -86,12 +87,13 @@ impl OwnEncoder {
         }
     }
 
-    /// How long this machine's devices have computed since the start, summed over the workers.
+    /// Returns how long this machine's devices have computed since the start, summed over the
+    /// workers.
     pub fn busy(&self) -> Duration {
         self.pool().map_or(Duration::ZERO, EncoderPool::busy)
     }
 
-    /// The devices; `None` behind an endpoint.
+    /// Returns the pool, or `None` if the model is behind an endpoint.
     fn pool(&self) -> Option<&EncoderPool> {
         match self {
             Self::Pool(pool) => Some(pool),
@@ -100,7 +102,7 @@ impl OwnEncoder {
     }
 }
 
-/// Where a model is, and which key of the configuration says so.
+/// Location of a model, with the configuration key that names it.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Folder(&'static str, &'a Path),
@@ -115,8 +117,9 @@ impl Source<'_> {
     }
 }
 
-/// Embeds with the model of new corpora, and with the one that corpora move to if it is configured: on this machine's
-/// devices, where each has workers and a queue as configured, or behind endpoints. Cheap to clone.
+/// Encoders for the model of new corpora and, if configured, for the model that corpora move to.
+/// Models run on this machine's devices, each with workers and a queue of its own, or behind
+/// endpoints. Cheap to clone.
 #[derive(Clone)]
 pub struct EncoderPools {
     current: OwnEncoder,
@@ -124,12 +127,14 @@ pub struct EncoderPools {
 }
 
 impl EncoderPools {
-    /// Loads the model in `folder`, unless `encoder.endpoint` is configured, and the second one of `encoder` if there
-    /// is one, and starts their workers. That an endpoint does not answer is no error here.
+    /// Loads the model in `folder`, unless `encoder.endpoint` is configured, and the second model
+    /// of `encoder` if there is one. Starts their workers. An endpoint that does not answer is not
+    /// an error here.
     ///
     /// # Errors
-    /// As [`EncoderPool::load`]; [`clew_core::ErrorKind::InvalidInput`] if both are the same model, and for a tokenizer
-    /// that cannot be read; [`clew_core::ErrorKind::WrongState`] for a key that is not where the configuration says.
+    /// Returns the errors of [`EncoderPool::load`]. Returns [`clew_core::ErrorKind::InvalidInput`]
+    /// if both models are the same, or if a tokenizer cannot be read, and
+    /// [`clew_core::ErrorKind::WrongState`] if an API key is not where the configuration says.
     pub async fn load(folder: Option<PathBuf>, config: &EncoderConfig) -> Result<Self, Error> {
         config.validate()?;
         let current = match (&config.endpoint, &folder) {
@@ -166,27 +171,27 @@ impl EncoderPools {
         Err(Error::invalid(source.key(), problem))
     }
 
-    /// All of them, the current first.
+    /// Returns all encoders, the current first.
     pub fn all(&self) -> impl Iterator<Item = &OwnEncoder> {
         std::iter::once(&self.current).chain(&self.next)
     }
 
-    /// What new corpora are embedded with.
+    /// Returns the encoder for new corpora.
     pub fn first(&self) -> &OwnEncoder {
         &self.current
     }
 
-    /// What is wrong with their devices.
+    /// Returns the troubles of the devices.
     pub fn troubles(&self) -> Vec<Trouble> {
         self.pools().flat_map(EncoderPool::troubles).collect()
     }
 
-    /// How their devices show in the tree.
+    /// Returns the devices' nodes in the supervision tree.
     pub fn nodes(&self) -> Vec<TreeNode> {
         self.pools().map(EncoderPool::node).collect()
     }
 
-    /// Ends the workers of all.
+    /// Stops the workers of all pools.
     pub async fn stop(&self) {
         futures::future::join_all(self.pools().map(EncoderPool::stop)).await;
     }

@@ -1,4 +1,4 @@
-//! The queue between callers and device threads: batches for people first, then bulk.
+//! Queue between callers and device threads: interactive batches first, then bulk.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,28 +10,29 @@ use clew_runtime::admission::Permit;
 use tokio::sync::oneshot;
 use tracing::Span;
 
-/// When callers are told to come again to a full queue.
+/// Retry delay for callers that find the queue full.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(250);
 
-/// Where the results of a batch go, with when it was begun; closed when the caller gave up.
+/// Channel for the results of a batch, with the time when it was begun. Closed if the caller gave
+/// up.
 pub(crate) type Reply<R> = oneshot::Sender<(Instant, Result<Vec<R>, Error>)>;
 
-/// A batch of tokenised texts `T`, of each of which an `R` is computed, that waits for a device.
+/// Batch of tokenised texts `T` that waits for a device, which computes an `R` for each.
 #[derive(Debug)]
 pub(crate) struct Batch<T, R> {
     /// The texts, `[texts]`.
     pub texts: Vec<T>,
-    /// Where the results go.
+    /// Channel for the results.
     pub reply: Reply<R>,
-    /// The tokens it takes of the queue's limit.
+    /// Permit for the batch's tokens in the queue.
     pub permit: Permit,
-    /// When it is refused if it was not begun.
+    /// Time at which the batch is refused if it was not begun.
     pub waits_until: Option<Instant>,
-    /// What its caller is in.
+    /// Tracing span of the caller.
     pub span: Span,
-    /// Its wait; ends when dropped.
+    /// Tracing span of the wait; ends when dropped.
     pub waiting: Span,
-    /// When it was handed in.
+    /// Time at which the batch was queued.
     pub since: Instant,
 }
 
@@ -41,23 +42,22 @@ impl<T, R> Batch<T, R> {
     }
 }
 
-/// A queue that any number of threads take from. Its length is bounded by the permits that its
-/// batches carry.
+/// Queue that any number of threads take from. The permits of its batches bound its length.
 #[derive(Debug)]
 pub(crate) struct Queue<T, R> {
-    /// What callers are told is full.
+    /// Name of the queue in messages that it is full.
     name: &'static str,
     waiting: Mutex<Waiting<T, R>>,
     changed: Condvar,
     busy_nanos: AtomicU64,
-    /// When the batches began that are computed now.
+    /// Start times of the batches that are being computed.
     computing: Computing,
 }
 
-/// When the batches began that are computed.
+/// Start times of the batches that are being computed.
 type Computing = Mutex<Vec<Instant>>;
 
-/// A batch that is computed, until this is dropped.
+/// Guard of a batch that is being computed, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Computed<'a> {
     computing: &'a Computing,
@@ -81,7 +81,7 @@ struct Waiting<T, R> {
 }
 
 impl<T, R> Queue<T, R> {
-    /// An empty queue that its callers know as `name`.
+    /// Creates an empty queue with this name in messages.
     pub fn new(name: &'static str) -> Self {
         let (interactive, bulk) = (VecDeque::new(), VecDeque::new());
         Self {
@@ -93,7 +93,7 @@ impl<T, R> Queue<T, R> {
         }
     }
 
-    /// Adds a batch; a closed queue drops it, which tells its caller.
+    /// Adds a batch. A closed queue drops it, and its caller gets an error.
     pub fn push(&self, batch: Batch<T, R>, priority: Priority) {
         let mut waiting = self.lock();
         if waiting.closed {
@@ -107,8 +107,8 @@ impl<T, R> Queue<T, R> {
         self.changed.notify_one();
     }
 
-    /// The next batch whose caller still waits; blocks until there is one. `None` once closed or
-    /// when `stopped` says so.
+    /// Returns the next batch whose caller still waits. Blocks until there is one. Returns `None`
+    /// once the queue is closed or `stopped` returns true.
     pub fn next(&self, stopped: &dyn Fn() -> bool) -> Option<Batch<T, R>> {
         let mut waiting = self.lock();
         loop {
@@ -120,7 +120,7 @@ impl<T, R> Queue<T, R> {
                 Some(batch) if batch.reply.is_closed() => {}
                 Some(batch) if batch.waited_too_long() => {
                     let refusal = Error::exhausted(self.name, RETRY_AFTER);
-                    // A caller that left meanwhile does not want to know.
+                    // Fails if the caller left meanwhile; then nobody needs the refusal.
                     drop(batch.reply.send((Instant::now(), Err(refusal))));
                 }
                 Some(batch) => return Some(batch),
@@ -131,34 +131,34 @@ impl<T, R> Queue<T, R> {
         }
     }
 
-    /// Counts time a thread spent computing a batch.
+    /// Adds the time that a thread spent computing a batch.
     pub fn record_busy(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.busy_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// A thread begins to compute a batch.
+    /// Registers a batch that a thread begins to compute.
     pub fn begin(&self, began: Instant) -> Computed<'_> {
         hold(&self.computing).push(began);
         Computed { computing: &self.computing, began }
     }
 
-    /// How long the batch is computed that is computed longest.
+    /// Returns the longest time that any current batch has been computed.
     pub fn longest(&self) -> Option<Duration> {
         hold(&self.computing).iter().min().map(Instant::elapsed)
     }
 
-    /// Time spent computing, over all threads.
+    /// Returns the time spent computing, over all threads.
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy_nanos.load(Ordering::Relaxed))
     }
 
-    /// Wakes all waiting threads so that they look whether they are stopped.
+    /// Wakes all waiting threads, so that they check whether they are stopped.
     pub fn wake(&self) {
         self.changed.notify_all();
     }
 
-    /// Drops what waits and ends all waiting threads.
+    /// Drops all waiting batches and ends all waiting threads.
     pub fn close(&self) {
         let mut waiting = self.lock();
         waiting.closed = true;

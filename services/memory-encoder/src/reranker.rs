@@ -1,4 +1,4 @@
-//! The reranker of this process: a cross-encoder on its devices, or one behind an endpoint.
+//! Reranker of this process: a cross-encoder on its devices, or one behind an endpoint.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use tracing::Instrument;
 use crate::EncoderConfig;
 use crate::devices::{Computes, Devices, Names};
 
-/// Section `reranker`: what reads the candidates of a search with its question, if anybody asks for that. One of both
-/// keys, or neither (default): then nothing is reranked.
+/// Section `reranker`: the model that reorders the candidates of a search if the caller asks for
+/// it. Set one of the two keys, or neither (default) for no reranking.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RerankerConfig {
-    /// Folder of a cross-encoder in Hugging Face layout: a BERT or an XLM-RoBERTa with one label. It runs on
-    /// `encoder.device`, with as many threads, tokens of a batch, tokens that wait and milliseconds of waiting as
-    /// `encoder` says.
+    /// Folder of a cross-encoder in Hugging Face layout: a BERT or an XLM-RoBERTa with one label.
+    /// It runs on `encoder.device`, with the same limits as `encoder`: `threads`, `batch_tokens`,
+    /// `queue_tokens` and `question_wait_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
-    /// A reranker behind an endpoint.
+    /// Reranker behind an endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<RerankConfig>,
 }
 
 impl RerankerConfig {
-    /// Refuses what contradicts itself or is out of range.
+    /// Refuses values that contradict each other or are out of range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] with every key at fault.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         if self.model.is_some() && self.endpoint.is_some() {
@@ -49,10 +49,10 @@ impl RerankerConfig {
     }
 }
 
-/// The reranker that a process has. Cheap to clone.
+/// Reranker of a process. Cheap to clone.
 #[derive(Clone)]
 pub enum OwnReranker {
-    /// None.
+    /// No reranker.
     None,
     /// On its own devices.
     Pool(Arc<RerankerPool>),
@@ -61,12 +61,13 @@ pub enum OwnReranker {
 }
 
 impl OwnReranker {
-    /// The configured one, loaded and started, with the devices that `encoder` says.
+    /// Loads and starts the configured reranker, on the devices that `encoder` names. An endpoint
+    /// that does not answer is not an error here.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for a configuration or a folder that cannot be used;
-    /// [`clew_core::ErrorKind::WrongState`] for a key that is not where the configuration says. That an endpoint does not
-    /// answer is no error here.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration or the folder cannot be
+    /// used, and [`clew_core::ErrorKind::WrongState`] if an API key is not where the configuration
+    /// says.
     pub async fn load(config: &RerankerConfig, encoder: &EncoderConfig) -> Result<Self, Error> {
         config.validate()?;
         Ok(match (&config.model, &config.endpoint) {
@@ -78,7 +79,7 @@ impl OwnReranker {
         })
     }
 
-    /// What asks it.
+    /// Returns the reranker, or [`NoReranker`].
     pub fn seam(&self) -> Arc<dyn Reranker> {
         match self {
             Self::None => Arc::new(NoReranker),
@@ -87,7 +88,7 @@ impl OwnReranker {
         }
     }
 
-    /// What it is, for a person; `None` without one.
+    /// Returns a readable description, or `None` if there is no reranker.
     pub fn description(&self) -> Option<String> {
         match self {
             Self::None => None,
@@ -96,17 +97,17 @@ impl OwnReranker {
         }
     }
 
-    /// What is wrong with its devices.
+    /// Returns the troubles of the devices.
     pub fn troubles(&self) -> Vec<Trouble> {
         self.pool().map_or_else(Vec::new, |pool| pool.devices.troubles())
     }
 
-    /// How its devices show in the tree.
+    /// Returns the devices' nodes in the supervision tree.
     pub fn nodes(&self) -> Vec<TreeNode> {
         self.pool().map(|pool| pool.devices.node()).into_iter().collect()
     }
 
-    /// Ends its workers.
+    /// Stops the workers.
     pub async fn stop(&self) {
         if let Some(pool) = self.pool() {
             pool.devices.stop().await;
@@ -121,7 +122,7 @@ impl OwnReranker {
     }
 }
 
-/// A cross-encoder on this machine's devices.
+/// Cross-encoder on this machine's devices.
 pub struct RerankerPool {
     model: Arc<CrossEncoder>,
     devices: Devices<CrossEncoder>,
@@ -162,14 +163,15 @@ impl Computes for CrossEncoder {
 }
 
 impl RerankerPool {
-    /// Loads the model in `folder` and starts its workers, on the devices that `encoder` says.
+    /// Loads the model in `folder` and starts its workers, on the devices that `encoder` names.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for a configuration or a folder that cannot be used;
-    /// [`clew_core::ErrorKind::Internal`] if the actor system refuses.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration or the folder cannot be
+    /// used, and [`clew_core::ErrorKind::Internal`] if the actor system fails to start.
     pub async fn load(folder: PathBuf, encoder: &EncoderConfig) -> Result<Self, Error> {
         let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned();
-        // Precision and path that suit an encoder may be impossible for a model that reads two texts.
+        // A precision or path that suits the encoder may be impossible for a model that reads two
+        // texts.
         let device = encoder.model_options()?.device;
         let options = ModelOptions { device, ..ModelOptions::default() };
         let load = move || clew_model::Reranker::load(&folder, &options);
@@ -180,7 +182,7 @@ impl RerankerPool {
         Ok(Self { devices: Devices::start(Arc::clone(&model), encoder).await?, model })
     }
 
-    /// Tokenises where blocking is allowed.
+    /// Tokenises on a thread where blocking is allowed.
     async fn encode(
         &self,
         query: String,
@@ -227,7 +229,8 @@ impl Reranker for RerankerPool {
     }
 }
 
-/// The probability whose logit it is: what endpoints tell, and what scores of searches are like.
+/// Returns the probability of a logit. Endpoints return probabilities, and scores of searches have
+/// the same range.
 fn share(logit: f32) -> f32 {
     (1.0 / (1.0 + (-f64::from(logit)).exp())) as f32
 }

@@ -1,4 +1,4 @@
-//! The encoder as a role of a node.
+//! The encoder role of a node.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use clew_node::{Node, Server, Stop};
 use crate::service::EncoderEndpoint;
 use crate::{EncoderConfig, EncoderPools, MemoryPool, OwnReranker};
 
-/// What an encoder offers to other nodes.
+/// Models that an encoder offers to other nodes.
 pub struct Offered {
     /// Embedding models.
     pub pools: EncoderPools,
@@ -18,7 +18,8 @@ pub struct Offered {
     pub reranker: OwnReranker,
 }
 
-/// Offers models to the other nodes: adds their service.
+/// Offers models to other nodes: adds the encoder service to `server`, and the models' health and
+/// tree nodes to `node`. Returns the function that stops them.
 pub fn start(
     node: &Arc<Node>,
     server: &mut Server,

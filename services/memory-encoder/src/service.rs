@@ -31,55 +31,56 @@ use tracing::{Instrument, Span};
 
 use crate::{EncoderPool, EncoderPools, MemoryPool, OwnEncoder};
 
-/// Largest message taken.
+/// Maximum size of a received message in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
-/// Most bytes of the tokenizer in one response.
+/// Maximum number of bytes of the tokenizer in one response.
 const TOKENIZER_PART_BYTES: usize = 1 << 20;
-/// Time to count the tokens of texts, of a call that names no deadline.
+/// Time limit of a call without a deadline, for counting the tokens of texts.
 const COUNT_PATIENCE: Duration = Duration::from_secs(30);
-/// Between telling that the server leaves and reading no more batches: callers that hear of it in
-/// time lose none.
+/// Time between the notice that the server leaves and the end of reading batches. Callers that hear
+/// the notice in time lose no batch.
 const NOTICE: Duration = Duration::from_millis(250);
-/// How often a connection is asked whether its client is still there.
+/// Interval of checks that a connection's client is still there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// Time of a call that names no deadline, for passages that are reranked.
+/// Time limit of a call without a deadline, for reranking passages.
 const RERANK_PATIENCE: Duration = Duration::from_secs(60);
-/// Streams that one connection may have open; a caller needs one, besides health and description.
+/// Maximum number of open streams on one connection. A caller needs one, besides health and
+/// description.
 const STREAMS_PER_CONNECTION: u32 = 64;
 
-/// A model as it is offered to other nodes.
+/// Model that is offered to other nodes.
 #[derive(Clone)]
 pub struct OfferedModel {
     encoder: Arc<dyn Encoder>,
-    /// By which others ask for it.
+    /// Fingerprint by which others ask for the model.
     fingerprint: String,
     tokenizer_json: Bytes,
     device: String,
 }
 
 impl OfferedModel {
-    /// Offers `encoder`, whose `tokenizer.json` is the one given; `device` tells a person what
+    /// Offers `encoder` with its `tokenizer.json`. `device` is a readable description of what
     /// computes.
     pub fn new(encoder: Arc<dyn Encoder>, tokenizer_json: Bytes, device: String) -> Self {
         let fingerprint = encoder.identity().fingerprint();
         Self { encoder, fingerprint, tokenizer_json, device }
     }
 
-    /// Offers what `pool` embeds with.
+    /// Offers the encoder of `pool`.
     pub fn of_pool(pool: &Arc<EncoderPool>) -> Self {
         Self::of(&OwnEncoder::Pool(Arc::clone(pool)))
     }
 
-    /// Offers what `own` embeds with.
+    /// Offers the encoder of `own`.
     pub fn of(own: &OwnEncoder) -> Self {
         Self::new(own.encoder(), own.tokenizer_json(), own.description())
     }
 }
 
-/// Encoders as they are offered to other nodes. Cheap to clone.
+/// Encoders that are offered to other nodes. Cheap to clone.
 #[derive(Clone)]
 pub struct EncoderEndpoint {
-    /// First the current one.
+    /// Offered models, first the current one.
     models: Arc<[OfferedModel]>,
     memory: Option<Arc<MemoryPool>>,
     reranker: Arc<dyn Reranker>,
@@ -88,12 +89,12 @@ pub struct EncoderEndpoint {
 }
 
 impl EncoderEndpoint {
-    /// Offers the models of `pools`; one stream may have `stream_batches` batches under way.
+    /// Offers the models of `pools`. One stream may have `stream_batches` batches under way.
     pub fn of_pools(pools: &EncoderPools, stream_batches: usize) -> Self {
         Self::new(pools.all().map(OfferedModel::of).collect(), stream_batches)
     }
 
-    /// Offers `models`, first the one of new corpora.
+    /// Offers `models`, first the one for new corpora.
     pub fn new(models: Vec<OfferedModel>, stream_batches: usize) -> Self {
         let leaving = Arc::new(watch::Sender::new(false));
         let stream_batches = stream_batches.max(1);
@@ -101,10 +102,11 @@ impl EncoderEndpoint {
         Self { models: models.into(), memory: None, reranker, stream_batches, leaving }
     }
 
-    /// The model of that fingerprint, or if it is empty the current one.
+    /// Returns the model with that fingerprint, or the current one if the fingerprint is empty.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if it is not offered.
+    /// Returns [`ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if the model is not
+    /// offered.
     fn model(&self, fingerprint: &str) -> Result<&OfferedModel, Error> {
         let is_meant =
             |model: &&OfferedModel| fingerprint.is_empty() || model.fingerprint == fingerprint;
@@ -144,26 +146,26 @@ impl EncoderEndpoint {
     }
 
     fn memory(&self) -> Result<&Arc<MemoryPool>, Status> {
-        // That there is none is an answer, and nothing for the operator.
+        // The absence of a memory model is a normal answer, so it is not logged.
         self.memory.as_ref().ok_or_else(|| to_status(&NoMemoryModel::refusal()))
     }
 
-    /// What a server is given, besides its other services. Its health is set by the caller.
+    /// Returns the service to add to a server. The caller sets its health.
     pub fn service(&self) -> EncoderServiceServer<Self> {
         EncoderServiceServer::new(self.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
 
-    /// Reads no more batches, now and for good; those that were read are answered. Streams end then,
-    /// so that a server that shuts down gracefully does not wait for its clients to leave.
+    /// Stops reading batches, for good. Batches that were read are still answered. Then streams
+    /// end, so that a server that shuts down gracefully does not wait for its clients to leave.
     pub fn leave(&self) {
         self.leaving.send_replace(true);
     }
 
-    /// Serves on `listener`, with health and reflection, until `shutdown`; then says NOT_SERVING,
-    /// finishes what is under way and returns. The caller bounds that wait.
+    /// Serves on `listener`, with health and reflection, until `shutdown`. Then reports
+    /// NOT_SERVING, finishes the current work and returns. The caller bounds that wait.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if the listener fails.
+    /// Returns [`ErrorKind::Unavailable`] if the listener fails.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -202,7 +204,7 @@ impl EncoderEndpoint {
         }
         tokio::time::sleep(NOTICE).await;
         self.leave();
-        // Whoever watches has heard it; watches that stay open would hold up the server's end.
+        // All watchers have been told. Watches that stay open would delay the end of the server.
         for name in names {
             health.clear_service_status(name).await;
         }
@@ -221,7 +223,8 @@ impl EncoderEndpoint {
 
     async fn try_embed_batch(&self, request: wire::EmbedRequest) -> Result<Vec<Embedding>, Error> {
         let arrived = Instant::now();
-        // The stream is in no trace: each batch on it is in that of whoever waits for it.
+        // The stream has no trace. Each batch on it belongs to the trace of the caller that waits
+        // for it.
         let span = match Origin::parse(&request.trace_parent) {
             Some(origin) => {
                 let name = "clew.encoder.v1.EncoderService/Embed";
@@ -253,7 +256,7 @@ impl EncoderService for EncoderEndpoint {
         &self,
         request: Request<wire::DescribeRequest>,
     ) -> Result<Response<Self::DescribeStream>, Status> {
-        // That it is not offered is an answer, and nothing for the operator.
+        // A model that is not offered is a normal answer, so it is not logged.
         let model = self.model(&request.get_ref().encoder).map_err(|error| to_status(&error))?;
         let identity = |model: &OfferedModel| encoder_to_wire(model.encoder.identity().clone());
         let mut rest = model.tokenizer_json.clone();
@@ -314,7 +317,7 @@ impl EncoderService for EncoderEndpoint {
     ) -> Result<Response<wire::DescribeRerankerResponse>, Status> {
         let deadline = of_request(&request, RERANK_PATIENCE);
         let described = self.reranker.reranker_model(deadline).await;
-        // That there is none is an answer, and nothing for the operator.
+        // The absence of a reranker is a normal answer, so it is not logged.
         let model = described.and_then(|model| model.ok_or_else(NoReranker::refusal));
         let model = model.map_err(|error| to_status(&error))?;
         Ok(Response::new(wire::DescribeRerankerResponse { model }))

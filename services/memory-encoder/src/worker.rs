@@ -1,4 +1,4 @@
-//! A device worker: an actor that owns the thread which computes.
+//! Device worker: an actor that owns the thread which computes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-/// The actor; its state is the stop flag of its thread.
+/// Actor whose state is the stop flag of its thread.
 pub(crate) struct DeviceWorker;
 
 /// Messages of [`DeviceWorker`].
@@ -16,20 +16,20 @@ pub(crate) enum Message {
     ThreadPanicked,
 }
 
-/// What a thread does; it is given whether it is to stop.
+/// Work of a thread. Its argument returns whether the thread has to stop.
 pub(crate) type Work = Box<dyn FnOnce(&dyn Fn() -> bool) + Send>;
 
-/// What a thread computes.
+/// Arguments of [`DeviceWorker`].
 pub(crate) struct Arguments {
-    /// The thread's name.
+    /// Name of the thread.
     pub name: String,
-    /// The work, which ends soon after what it is given says that it is to stop.
+    /// Work of the thread. It ends soon after its argument returns true.
     pub work: Work,
-    /// Wakes the thread where it waits for work.
+    /// Function that wakes the thread if it waits for work.
     pub wake: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Tells the thread to end, when the actor does.
+/// State that tells the thread to end when the actor ends.
 pub(crate) struct State {
     name: String,
     stopped: Arc<AtomicBool>,
@@ -59,7 +59,7 @@ impl Actor for DeviceWorker {
         std::thread::Builder::new().name(name).spawn(move || {
             let is_stopped = || stopped.load(Ordering::Acquire);
             if catch_unwind(AssertUnwindSafe(|| work(&is_stopped))).is_err() {
-                // The actor may be gone already; then there is no one to tell.
+                // Fails if the actor is gone already; then nobody needs the message.
                 drop(myself.cast(Message::ThreadPanicked));
             }
         })?;

@@ -1,4 +1,4 @@
-//! The memory pool over a real, tiny model.
+//! Tests of the memory pool with a real, tiny model.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -15,7 +15,7 @@ use clew_memory_encoder::{MemoryModelConfig, MemoryPool, memory_encoder};
 use clew_model::memory::{Format, SlotData, Snapshot};
 use tokio::sync::watch;
 
-/// Longest time that a test waits for what has to happen.
+/// Maximum time that a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 const QUESTION: &str = "Who keeps the bees?";
 
@@ -46,7 +46,7 @@ fn task(texts: Vec<MemoryText>) -> FormTask {
     FormTask { ratio: 4, begun: None, texts }
 }
 
-/// A snapshot, and how often somebody fetched it.
+/// Snapshot, and how often it was fetched.
 struct Kept {
     key: String,
     bytes: Arc<Vec<u8>>,
@@ -134,7 +134,7 @@ async fn drafts_are_the_same_again_alone_and_side_by_side() {
     assert!(alone[0].cost.prompt_tokens > 0 && alone[0].cost.completion_tokens > 0);
     assert_eq!((alone[0].memories, memory.fetched()), (1, 1));
     assert!(alone[0].clues.key_points.is_empty());
-    // All wait while a text is read, and so come side by side.
+    // All wait while a text is read, and are then drafted for side by side.
     let busy = formed(&pool, 2, 170);
     let together = futures::future::join_all(questions.iter().map(|q| draft(&pool, &memory, q)));
     let (_, together) = tokio::join!(busy, together);
@@ -284,7 +284,8 @@ async fn who_leaves_or_runs_out_of_time_stops_the_reading() {
     });
     read.wait_for(|read| *read > 0).await.unwrap();
     forming.abort();
-    // The thread is free again long before it could have read everything, and then lets go of the progress.
+    // The thread is free long before it could have read everything, and then drops the progress
+    // channel.
     let ended = tokio::time::timeout(PATIENCE, async { while read.changed().await.is_ok() {} });
     ended.await.unwrap();
     assert!(*read.borrow() < 500_000, "{} tokens", *read.borrow());

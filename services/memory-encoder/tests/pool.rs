@@ -1,4 +1,4 @@
-//! The pool over a real, tiny model.
+//! Tests of the encoder pool with a real, tiny model.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -54,7 +54,7 @@ async fn a_full_queue_refuses_people_at_once_and_slows_bulk_work_down() {
         let pool = Arc::clone(&pool);
         async move { pool.embed(texts(), TextKind::Passage, Priority::Bulk, soon()).await }
     });
-    // Until the bulk work fills the queue, questions are answered; then one is refused.
+    // Questions are answered until the bulk work fills the queue. Then one is refused.
     let mut refused = false;
     while !refused && !bulk.is_finished() {
         let asked = pool.embed(texts(), TextKind::Query, Priority::Interactive, soon()).await;
@@ -154,7 +154,7 @@ async fn passages_are_scored_as_the_model_scores_each_alone() {
 
 #[tokio::test]
 async fn more_passages_than_the_queue_holds_are_refused_at_once() {
-    // The first batch takes all of the queue.
+    // The first batch takes the whole queue.
     let encoder = EncoderConfig { threads: 1, queue_tokens: 1024, ..EncoderConfig::default() };
     let (own, _folder) = reranker(&encoder).await;
     let passages = vec!["the old house by the river ".repeat(20); 200];
@@ -192,7 +192,7 @@ async fn a_model_behind_an_endpoint_is_an_encoder_beside_one_in_a_folder() {
         threads: 1,
         ..EncoderConfig::default()
     };
-    // The folder that is found by default is not looked for.
+    // The default folder is not searched for.
     let pools = EncoderPools::load(None, &config).await.unwrap();
     let offered = pools.offered();
     assert_eq!(offered.iter().map(|it| it.dimension).collect::<Vec<_>>(), [8, 64]);

@@ -7,37 +7,42 @@ use clew_model::memory::Format;
 use clew_model::{DeviceChoice, LanguageModelOptions, Precision};
 use serde::{Deserialize, Serialize};
 
-/// Section `memory_model`: which model forms compressed memories and drafts from them, and how much may wait.
+/// Section `memory_model`: the model that forms compressed memories and drafts from them, and how
+/// much work may wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryModelConfig {
-    /// Folder of the model in Hugging Face layout, with `beacon_*` keys in its `config.json`. Absent (default): no
-    /// memory model here.
+    /// Folder of the model in Hugging Face layout, with `beacon_*` keys in its `config.json`.
+    /// Absent (default): no memory model here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// What the model is told: `clew` (our words), `memorag` (the form of the checkpoints that the authors of MemoRAG
-    /// published), or the path of a file of prompts. Absent (default): `memory_prompts.md` of the model's folder if
-    /// there is one, else `memorag` for a checkpoint that is called so, else `clew`. Other prompts, or another version
-    /// of them, have all memories formed anew.
+    /// Prompts of the model: `clew` (our words), `memorag` (those of the checkpoints that the
+    /// authors of MemoRAG published), or the path of a file of prompts. If absent (default), they
+    /// are `memory_prompts.md` of the model's folder if that exists, else `memorag` if the
+    /// checkpoint's name contains that word, else `clew`. After a change of the prompts or of their
+    /// version all memories are formed anew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompts: Option<String>,
     /// `cpu` (default), or `cuda:0` in builds with the feature `cuda`.
     pub device: DeviceChoice,
     /// `float32` (default), or `bfloat16`, which halves the memory and pays on GPUs.
     pub precision: Precision,
-    /// Threads of the processor that compute, 0 to 1,024; 0 (default) means one per core. A GPU needs none.
+    /// Number of CPU threads that compute, 0 to 1,024; 0 (default) means one per core. A GPU needs
+    /// none.
     pub threads: usize,
-    /// Bytes on the device for memories that are kept ready to be asked, 1 MiB to 1 TiB; 4 GiB by default. Those that
-    /// were not asked for the longest time go first. More spares callers from sending snapshots again; a memory that
-    /// is larger by itself is not kept, and sent with every question. As much may be on its way from callers.
+    /// Bytes on the device for memories that are kept ready, 1 MiB to 1 TiB; 4 GiB by default. The
+    /// least recently used are removed first. With a larger number callers send snapshots less
+    /// often. A memory that alone exceeds it is not kept, and is sent with every question.
+    /// Snapshots that are arriving from callers may take as much again.
     pub cache_bytes: u64,
-    /// Most tokens of texts that wait to be read or are, 1,024 to 100,000,000, and of drafts as many. Beyond it drafts
-    /// are refused with a retry delay, and texts wait for room.
+    /// Maximum number of tokens of texts that wait or are being read, 1,024 to 100,000,000, and of
+    /// drafts as many. Beyond it drafts are refused with a retry delay, and texts wait for room.
     pub queue_tokens: u32,
-    /// Most tokens of one draft, 1 to 4,096; 128 by default. More lets a draft say more, and a question wait longer.
+    /// Maximum number of tokens in one draft, 1 to 4,096; 128 by default. A larger number lets a
+    /// draft say more, and makes a question wait longer.
     pub draft_tokens: usize,
-    /// In which numbers snapshots are kept: `exact` (default), `bfloat16` or `int8`, which take about a half and a
-    /// quarter of the bytes of float32.
+    /// Number format of snapshots: `exact` (default), `bfloat16` or `int8`. The latter two take
+    /// about a half and a quarter of the bytes of float32.
     pub snapshot: Format,
 }
 
@@ -61,7 +66,7 @@ impl MemoryModelConfig {
     /// Refuses values out of range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] with every key at fault.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         let mut within = |key: &str, value: u64, low: u64, high: u64| {
@@ -85,7 +90,7 @@ impl MemoryModelConfig {
         violations.into_result()
     }
 
-    /// What the model is loaded with; `None` without one.
+    /// Returns the options for loading the model, or `None` if there is none.
     pub(super) fn model_options(&self) -> Option<LanguageModelOptions> {
         Some(LanguageModelOptions {
             folder: self.folder.clone()?,

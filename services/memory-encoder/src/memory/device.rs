@@ -1,4 +1,4 @@
-//! What the thread of a memory model computes.
+//! Work of a memory model's thread.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,10 +13,10 @@ use super::queue::{Ask, Brought, Form, Queue, Work};
 use super::ready::Ready;
 use super::settings::Settings;
 
-/// Most bytes of an answer.
+/// Maximum size of an answer in bytes.
 const ANSWER_BYTES: usize = 4 << 10;
 
-/// The model with what it works from.
+/// Model, with its queue and its ready memories.
 pub(super) struct Device {
     pub reader: Arc<MemoryReader>,
     pub queue: Arc<Queue>,
@@ -24,7 +24,7 @@ pub(super) struct Device {
     pub settings: Settings,
 }
 
-/// What is drafted for a task, in the order of the drafts.
+/// Returns the drafts for a task, in their order.
 fn drafts(task: &DraftTask) -> &'static [Draft] {
     match task.task {
         Task::Answer if task.answers => &[Draft::Passages, Draft::Questions, Draft::Answer],
@@ -33,13 +33,13 @@ fn drafts(task: &DraftTask) -> &'static [Draft] {
     }
 }
 
-/// How many drafts a task takes.
+/// Returns the number of drafts for a task.
 pub(super) fn drafts_of(task: &DraftTask) -> usize {
     drafts(task).len()
 }
 
 impl Device {
-    /// Works until the queue is closed or `stopped` says so.
+    /// Works until the queue is closed or `stopped` returns true.
     pub(super) fn work(&self, stopped: &dyn Fn() -> bool) {
         while let Some(work) = self.queue.next(stopped) {
             match work {
@@ -53,9 +53,9 @@ impl Device {
 
     fn form(&self, form: Form, stopped: &dyn Fn() -> bool) {
         let formed = self.try_form(&form, stopped);
-        // Whoever hears of the end finds the place free.
+        // Released first, so that a caller that has the reply finds room.
         drop(form.permit);
-        // A caller that left meanwhile does not want it.
+        // Fails if the caller left meanwhile; then nobody needs the memory.
         drop(form.reply.send(formed));
     }
 
@@ -96,12 +96,12 @@ impl Device {
         match together {
             Ok(drafted) => {
                 for (ask, clues) in asks.into_iter().zip(drafted) {
-                    // Drafts that were broken off are not what was asked for.
+                    // Drafts that were cut short are not what the caller asked for.
                     let is_cut_short = stopped() || Instant::now() >= ask.deadline;
                     answer(ask, if is_cut_short { Err(lost()) } else { Ok(Some(clues)) });
                 }
             }
-            // One that cannot be drafted for does not take the others with it.
+            // A question that fails must not fail the others.
             Err(_) if asks.len() > 1 => {
                 for ask in asks {
                     let alone = self.try_draft(&memory, std::slice::from_ref(&ask), stopped);
@@ -118,18 +118,18 @@ impl Device {
 
     fn answer_alone(&self, ask: Ask, drafted: Result<Vec<DraftedClues>, Error>) {
         if drafted.as_ref().is_err_and(Error::is_retryable) {
-            // A device that failed may have left anything in it.
+            // A device that failed may have left the memory in any state.
             self.ready.remove(&ask.key);
         }
         answer(ask, drafted.map(|mut drafted| drafted.pop()));
     }
 
-    /// The memory that they ask: it is ready, or one of them brought it. Who brought one that cannot be used is told,
-    /// and taken out.
+    /// Returns the memory of the questions: it is ready, or one of them brought it. A question
+    /// whose memory cannot be used is answered with the error and removed.
     fn memory(&self, asks: &mut Vec<Ask>) -> Option<Arc<Memory>> {
         let key = asks.first()?.key.clone();
         if let Some(memory) = self.ready.get(&key) {
-            // Whoever waits for a turn finds it ready, too.
+            // Releases the turns, so that callers that wait for one find the memory ready, too.
             asks.iter_mut().for_each(|ask| ask.brought = None);
             return Some(memory);
         }
@@ -180,7 +180,7 @@ impl Device {
     }
 }
 
-/// The clues of one question, from the next drafts.
+/// Takes the clues of one question from the next drafts.
 fn clues(task: &DraftTask, drafted: &mut dyn Iterator<Item = Drafted>) -> DraftedClues {
     let mut all = DraftedClues { memories: 1, ..DraftedClues::default() };
     for (draft, drafted) in drafts(task).iter().zip(drafted) {
@@ -201,7 +201,8 @@ fn clues(task: &DraftTask, drafted: &mut dyn Iterator<Item = Drafted>) -> Drafte
     all
 }
 
-/// An answer, which may be one word, if there is one; cut to what a search takes as a query.
+/// Returns an answer, if there is one, which may be a single word. Cuts it to the size that a
+/// search accepts as a query.
 fn drafted_answer(text: &str) -> Option<String> {
     let text = text.trim();
     let text = &text[..text.floor_char_boundary(ANSWER_BYTES)];
@@ -209,8 +210,8 @@ fn drafted_answer(text: &str) -> Option<String> {
 }
 
 fn answer(ask: Ask, drafted: Result<Option<DraftedClues>, Error>) {
-    // Whoever hears of the end finds the place free.
+    // Released first, so that a caller that has the reply finds room.
     drop((ask.permit, ask.brought));
-    // A caller that left meanwhile does not want it.
+    // Fails if the caller left meanwhile; then nobody needs the drafts.
     drop(ask.reply.send(drafted));
 }

@@ -1,4 +1,4 @@
-//! The queue between callers and the thread: drafts, for which people wait, go before texts.
+//! Queue between callers and the thread. Drafts, for which people wait, come before texts.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,28 +11,30 @@ use tokio::sync::{oneshot, watch};
 
 use super::turns::Turn;
 
-/// Most questions that are asked of a memory side by side: each has keys and values of its own on the device.
+/// Maximum number of questions that are asked of a memory side by side. Each has keys and values of
+/// its own on the device.
 const SIDE_BY_SIDE: usize = 16;
 
-/// A question that waits for its drafts.
+/// Question that waits for its drafts.
 #[derive(Debug)]
 pub(super) struct Ask {
-    /// The memory's name.
+    /// Key of the memory.
     pub key: String,
     pub draft: DraftTask,
-    /// The memory, where it was not ready.
+    /// The memory, if it was not ready.
     pub brought: Option<Brought>,
     pub deadline: Instant,
-    /// `None` for a memory that is not ready; closed when the caller gave up.
+    /// Channel for the result, which is `None` if the memory is not ready. Closed if the caller
+    /// gave up.
     pub reply: oneshot::Sender<Result<Option<DraftedClues>, Error>>,
     pub permit: Permit,
 }
 
-/// A memory that was brought.
+/// Memory that a caller brought.
 #[derive(Debug)]
 pub(super) struct Brought {
     pub snapshot: Snapshot,
-    /// Held until the memory is ready: the next who would bring it finds it there.
+    /// Held until the memory is ready, so that the next caller finds it there.
     pub turn: Turn,
 }
 
@@ -43,26 +45,26 @@ pub(super) struct Form {
     pub begun: Option<Snapshot>,
     pub texts: Vec<MemoryText>,
     pub deadline: Instant,
-    /// Tokens that were read.
+    /// Channel for the number of tokens that were read.
     pub progress: watch::Sender<u64>,
-    /// Closed when the caller gave up.
+    /// Channel for the result. Closed if the caller gave up.
     pub reply: oneshot::Sender<Result<Snapshot, Error>>,
     pub permit: Permit,
 }
 
-/// What the thread is to do next.
+/// Next work of the thread.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Draft for these, which ask the same memory.
+    /// Questions about the same memory, to draft for.
     Draft(Vec<Ask>),
-    /// Read texts.
+    /// Texts to read.
     Form(Box<Form>),
-    /// Panic, as only tests want it.
+    /// A panic, for tests only.
     #[cfg(test)]
     Panic,
 }
 
-/// A queue that one thread takes from. Its length is bounded by the permits that its entries carry.
+/// Queue that one thread takes from. The permits of its entries bound its length.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
@@ -79,21 +81,21 @@ struct Waiting {
 }
 
 impl Ask {
-    /// Whether somebody still waits for it.
+    /// Returns whether a caller still waits for it.
     pub(super) fn is_wanted(&self) -> bool {
         !self.reply.is_closed() && Instant::now() < self.deadline
     }
 }
 
 impl Form {
-    /// Whether somebody still waits for it.
+    /// Returns whether a caller still waits for it.
     pub(super) fn is_wanted(&self) -> bool {
         !self.reply.is_closed() && Instant::now() < self.deadline
     }
 }
 
 impl Queue {
-    /// Adds a question; a closed queue drops it, which tells its caller.
+    /// Adds a question. A closed queue drops it, and its caller gets an error.
     pub(super) fn ask(&self, ask: Ask) {
         let mut waiting = self.lock();
         if !waiting.closed {
@@ -103,7 +105,7 @@ impl Queue {
         }
     }
 
-    /// Adds texts, as [`Self::ask`] does.
+    /// Adds texts, as [`Self::ask`] adds a question.
     pub(super) fn form(&self, form: Form) {
         let mut waiting = self.lock();
         if !waiting.closed {
@@ -113,7 +115,8 @@ impl Queue {
         }
     }
 
-    /// What comes next; blocks until there is something. `None` once closed or when `stopped` says so.
+    /// Returns the next work. Blocks until there is some. Returns `None` once the queue is closed
+    /// or `stopped` returns true.
     pub(super) fn next(&self, stopped: &dyn Fn() -> bool) -> Option<Work> {
         let mut waiting = self.lock();
         loop {
@@ -137,17 +140,17 @@ impl Queue {
         }
     }
 
-    /// Questions that wait now, of one memory.
+    /// Takes waiting questions about one memory.
     pub(super) fn asks(&self) -> Option<Vec<Ask>> {
         self.lock().asks()
     }
 
-    /// Wakes the thread so that it looks whether it is stopped.
+    /// Wakes the thread, so that it checks whether it is stopped.
     pub(super) fn wake(&self) {
         self.changed.notify_all();
     }
 
-    /// Drops what waits and ends the thread.
+    /// Drops all waiting work and ends the thread.
     pub(super) fn close(&self) {
         let mut waiting = self.lock();
         waiting.closed = true;
@@ -157,7 +160,7 @@ impl Queue {
         self.wake();
     }
 
-    /// Has the thread panic.
+    /// Makes the thread panic.
     #[cfg(test)]
     pub(super) fn panic(&self) {
         self.lock().panics = true;
@@ -171,7 +174,7 @@ impl Queue {
 }
 
 impl Waiting {
-    /// The question that waits longest, with others of the same memory.
+    /// Takes the question that waits longest, with others about the same memory.
     fn asks(&mut self) -> Option<Vec<Ask>> {
         self.asks.retain(Ask::is_wanted);
         let key = self.asks.front()?.key.clone();

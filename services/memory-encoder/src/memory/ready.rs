@@ -1,9 +1,9 @@
-//! What is kept ready, within a budget; what was used longest ago goes first.
+//! Cache with a budget; the least recently used entry is removed first.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Things by name, of which together no more than a budget is kept.
+/// Values by key, whose total size stays within a budget.
 #[derive(Debug)]
 pub(super) struct Ready<T> {
     budget: u64,
@@ -14,7 +14,7 @@ pub(super) struct Ready<T> {
 struct Kept<T> {
     by_key: HashMap<String, Entry<T>>,
     bytes: u64,
-    /// Counts uses: whose count is the least was used longest ago.
+    /// Number of uses so far. The entry with the smallest number was used least recently.
     uses: u64,
 }
 
@@ -31,12 +31,12 @@ impl<T> Ready<T> {
         Self { budget, kept: Mutex::new(kept) }
     }
 
-    /// Whether it is kept now; that does not count as a use.
+    /// Returns whether a value is kept now. Does not count as a use.
     pub(super) fn holds(&self, key: &str) -> bool {
         self.lock().by_key.contains_key(key)
     }
 
-    /// What is kept under this name, which is used now.
+    /// Returns the value of a key, and counts a use.
     pub(super) fn get(&self, key: &str) -> Option<Arc<T>> {
         let mut kept = self.lock();
         kept.uses += 1;
@@ -46,8 +46,8 @@ impl<T> Ready<T> {
         Some(Arc::clone(&entry.value))
     }
 
-    /// Lets go of others until so many bytes have room; false if there are more than the budget. To be called before
-    /// they are taken, so that there are never more.
+    /// Removes values until `bytes` more have room. Returns false if `bytes` exceeds the budget.
+    /// Call it before allocating the new value, so that the budget is never exceeded.
     pub(super) fn make_room(&self, bytes: u64) -> bool {
         if bytes > self.budget {
             return false;
@@ -61,7 +61,7 @@ impl<T> Ready<T> {
         true
     }
 
-    /// Keeps it, if it fits; as used now.
+    /// Keeps a value if it fits, as used now.
     pub(super) fn keep(&self, key: &str, value: Arc<T>, bytes: u64) {
         self.remove(key);
         if self.make_room(bytes) {
@@ -83,7 +83,7 @@ impl<T> Ready<T> {
         kept.bytes = 0;
     }
 
-    /// How many there are, and their bytes.
+    /// Returns the number of values and their bytes.
     pub(super) fn size(&self) -> (usize, u64) {
         let kept = self.lock();
         (kept.by_key.len(), kept.bytes)

@@ -1,6 +1,6 @@
-//! What the thread of a memory model goes by.
+//! Settings of a memory model's thread.
 
-/// Its numbers.
+/// Settings of the thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub draft_tokens: usize,
@@ -8,7 +8,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Bytes of a memory that is ready: its keys are kept turned as well.
+    /// Returns the size in bytes of a memory that is ready, whose rotated keys are kept as well.
     pub fn ready_bytes(&self, slots: usize) -> u64 {
         let slots = slots as u64 * self.slot_bytes;
         slots + slots / 2

@@ -1,21 +1,21 @@
-//! One after the other, by name: who brings a snapshot, so that it is brought once for all who ask.
+//! Turns by key: callers bring a snapshot one after the other, so that it is brought once for all.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::OwnedMutexGuard;
 
-/// Somebody's turn; the next one's when dropped.
+/// A caller's turn. Dropping it lets the next caller take its turn.
 pub(crate) type Turn = OwnedMutexGuard<()>;
 
-/// Turns of each name.
+/// Turns of all keys.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     by_key: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
 }
 
 impl Turns {
-    /// Waits for the end of the turns that are taken now, without taking one where there are none.
+    /// Waits for the end of the turns that are taken now. Takes none itself.
     pub(super) async fn over(&self, key: &str) {
         let known = {
             let by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,7 +30,7 @@ impl Turns {
     pub(super) async fn take(&self, key: &str) -> Turn {
         let turn = {
             let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-            // Names of which nobody waits any more are forgotten here.
+            // Removes keys that nobody waits for any more.
             by_key.retain(|_, turn| turn.strong_count() > 0);
             let known = by_key.get(key).and_then(Weak::upgrade);
             known.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! The worker of a memory model.
+//! Worker of a memory model.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::ready::Ready;
 use super::settings::Settings;
 use crate::worker::{Arguments, DeviceWorker};
 
-/// The worker, made anew when it fails.
+/// Worker that is restarted if it fails.
 pub(super) struct Worker {
     pub reader: Arc<MemoryReader>,
     pub queue: Arc<Queue>,
@@ -29,7 +29,7 @@ impl Line for Worker {
     }
 
     async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<(), Error> {
-        // What a thread that panicked has left may be anything.
+        // A thread that panicked may have left memories in any state.
         self.ready.clear();
         let device = Device {
             reader: Arc::clone(&self.reader),

@@ -1,4 +1,4 @@
-//! The methods of `EncoderService` about compressed memories.
+//! Methods of `EncoderService` for compressed memories.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,16 +20,16 @@ use tonic::{Request, Status, Streaming};
 use super::Responses;
 use crate::MemoryPool;
 
-/// Time of a call that names no deadline, for texts that are read.
+/// Time limit of a call without a deadline, for reading texts.
 const FORM_PATIENCE: Duration = Duration::from_secs(3600);
-/// The same for a question.
+/// Time limit of a call without a deadline, for a question.
 const DRAFT_PATIENCE: Duration = Duration::from_secs(60);
-/// How often a caller is told how far its texts were read.
+/// Interval of messages about the progress of reading.
 const TOLD_EVERY: Duration = Duration::from_secs(2);
-/// Most bytes of all texts of one call: those of a memory of the most tokens.
+/// Maximum number of bytes of all texts of one call, enough for the largest memory.
 const TEXTS_BYTES: usize = 64 << 20;
 
-/// Forms a memory, and tells how far it is meanwhile. Ends when the client leaves.
+/// Forms a memory, and reports progress meanwhile. Ends when the client leaves.
 pub(super) fn form(
     pool: Arc<MemoryPool>,
     request: Request<Streaming<wire::FormMemoryRequest>>,
@@ -45,11 +45,12 @@ pub(super) fn form(
     let mut tick = tokio::time::interval(TOLD_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let telling = Telling { forming: Box::pin(forming), read, tick };
-    // The work is part of the response: who drops it, as a client that leaves does, ends the work.
+    // The work is part of the response. Dropping the response, as when a client leaves, ends the
+    // work.
     stream::unfold(Some(telling), next_told).flatten().boxed()
 }
 
-/// A memory that is being formed.
+/// Memory that is being formed, with its progress.
 struct Telling {
     forming: BoxFuture<'static, Result<FormedMemory, Error>>,
     read: watch::Receiver<u64>,
@@ -85,7 +86,7 @@ fn ended(formed: Result<FormedMemory, Error>) -> Messages {
     }
 }
 
-/// What is to be read, with the room that it takes.
+/// Receives the texts to read, with the permit for their room.
 async fn receive(
     pool: &MemoryPool,
     mut requests: impl Stream<Item = Result<wire::FormMemoryRequest, Status>> + Unpin,
@@ -113,7 +114,7 @@ async fn receive(
     Ok((FormTask { ratio, begun, texts: texts.whole()? }, room))
 }
 
-/// Texts that come in parts.
+/// Texts that arrive in parts.
 #[derive(Default)]
 struct Texts {
     texts: Vec<(String, Vec<u8>)>,
@@ -131,7 +132,7 @@ impl Texts {
             let problem = format!("expected at most {most} bytes, got {}", title.len());
             return Err(Error::invalid("text.title", problem));
         }
-        // What an empty text takes is bounded as well.
+        // The memory of empty texts is bounded as well.
         self.bytes += title.len() + size_of::<(String, Vec<u8>)>();
         self.texts.push((title, Vec::new()));
         self.go_on(&text)
@@ -184,7 +185,7 @@ async fn try_draft(
     let ask = convert::ask_from_wire(ask, &Limits::default())?;
     let (key, task) = (&ask.key, &ask.draft);
     if ask.snapshot_bytes == 0 {
-        // Whoever comes while another brings it need not send it as well.
+        // A caller that arrives while another brings the memory need not send it as well.
         pool.brought(key).await;
         let drafted = pool.draft_ready(key, task, deadline).await?;
         return Ok(convert::drafted_to_wire(drafted));
@@ -197,8 +198,9 @@ async fn try_draft(
             pool.draft_brought(turn, key, task, bring, deadline).await?
         }
         now => {
-            // Another brings it or has done so. What this client sends is read all the same, and thrown away: unread
-            // it would fill up the connection, on which the other may come as well.
+            // Another caller is bringing the memory, or has brought it. This client's parts are
+            // read all the same, and discarded. Unread they would fill up the connection, on which
+            // the other caller's may arrive as well.
             let drafting = async {
                 let turn = match now {
                     Some(turn) => turn,
@@ -254,7 +256,7 @@ fn check_announced(bytes: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The next message of a client; `None` at the end.
+/// Returns the next message of a client, or `None` at the end.
 async fn next<T>(
     requests: &mut (impl Stream<Item = Result<T, Status>> + Unpin),
 ) -> Result<Option<T>, Error> {
@@ -262,7 +264,7 @@ async fn next<T>(
     next.map_err(|status| from_status(&status).with_source(status))
 }
 
-/// The status of a failure, which the operator hears of as well unless the client may retry.
+/// Returns the status of an error. Logs it for the operator unless the client may retry.
 pub(super) fn refused(error: &Error) -> Status {
     if !error.is_retryable() {
         tracing::warn!(error = error.chain(), "a memory was refused");
