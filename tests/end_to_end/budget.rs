@@ -1,5 +1,5 @@
-//! A question takes no more of a language model than its budget, however many steps it goes through and on
-//! whatever nodes they are taken.
+//! Tests that a question takes no more of a language model than its budget, whatever the number of
+//! its steps and the nodes on which they run.
 
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::{Value, json};
@@ -9,11 +9,11 @@ use crate::cluster::processes::Cluster;
 use crate::harness::{Home, Ran, Server};
 use crate::memory::{structured, tales};
 
-/// Calls that a question may take; each of these strategies would take more.
+/// Maximum number of calls for a question. Each of these strategies would make more.
 const CALLS: usize = 3;
 const STRATEGIES: [&str; 2] = ["memwalker", "hgmem"];
 
-/// Never answers and never gives up, as the prompts ask for it.
+/// Replies in the form that the prompts ask for, but never answers and never gives up.
 fn leads_on(request: &ModelRequest) -> ModelReply {
     let format = request.body["response_format"].to_string();
     let asks = |key: &str| format.contains(&format!("\"{key}\""));
@@ -47,7 +47,7 @@ fn settings(endpoint: &ModelEndpoint) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Asks in different ways, by what `run` runs.
+/// Asks in different ways through `run`, and asserts that the budget holds.
 fn assert_held(endpoint: &ModelEndpoint, run: impl Fn(&[&str]) -> Ran) {
     for strategy in STRATEGIES {
         let before = endpoint.requests().len();
@@ -56,7 +56,7 @@ fn assert_held(endpoint: &ModelEndpoint, run: impl Fn(&[&str]) -> Ran) {
         assert_eq!(failed["reason"], "BUDGET_SPENT", "{strategy}: {failed}");
         assert_eq!(endpoint.requests().len() - before, CALLS, "{strategy}");
     }
-    // What one call is enough for is answered, and says that the budget did.
+    // A question that needs one call is answered, and says that the budget sufficed.
     let asked =
         run(&["ask", "--corpus", "notes", "--strategy", "direct", "--json", "Who ruled Crete?"])
             .done();
@@ -64,7 +64,7 @@ fn assert_held(endpoint: &ModelEndpoint, run: impl Fn(&[&str]) -> Ran) {
         (&asked["cost"]["model_calls"], &asked["cost"]["out_of_budget"]),
         (&json!(1), &json!(false))
     );
-    // Requests that fail and are sent again are calls, too.
+    // Requests that fail and are sent again count as calls, too.
     let before = endpoint.requests().len();
     endpoint.script(vec![ModelReply::Status(500, None); 4 * CALLS]);
     let failed =

@@ -1,5 +1,5 @@
-//! Memories of conversations: the same whatever the order in which turns come, recalled as rounds, gone when
-//! they are forgotten.
+//! Tests of conversations: the memory does not depend on the order in which turns come, is recalled
+//! as rounds, and is gone when it is forgotten.
 
 mod controls;
 mod questions;
@@ -55,7 +55,7 @@ fn recall(home: &Home, question: &str, more: &[&str]) -> Vec<Value> {
     home.run_embedded(&asked).done()["items"].as_array().unwrap().clone()
 }
 
-/// Session and numbers of the turns of an item.
+/// Returns the session and the numbers of the turns of an item.
 fn place(item: &Value) -> (String, Vec<u64>) {
     let turns = item["turns"].as_array().unwrap().iter();
     let numbers = turns.map(|turn| turn["number"].as_u64().unwrap()).collect();
@@ -72,7 +72,7 @@ fn turns_that_come_late_twice_and_in_any_order_make_the_same_memory() {
     let mut late = turns();
     late.reverse();
     append(&other, &file(&other, "late.jsonl", &late[..4]));
-    // A first delivery with an older text, which is corrected, and a second one.
+    // A first delivery with an older text, which the second one corrects.
     let mut wrong = turns();
     wrong[0]["text"] = json!("I moved to Sparta.");
     append(&other, &file(&other, "wrong.jsonl", &wrong[..1]));
@@ -133,7 +133,7 @@ fn what_is_recalled_is_a_turn_a_round_or_a_session_of_that_user_in_the_order_of_
     assert!(asked["trace"].to_string().contains("ada/monday/0000000002"), "{asked}");
 }
 
-/// Whether a file holds the words.
+/// Returns whether a file contains the words.
 fn is_kept(data: &Path, words: &str) -> bool {
     files_below(data).iter().any(|(_, bytes)| {
         bytes.windows(words.len()).any(|window| window.eq_ignore_ascii_case(words.as_bytes()))
@@ -157,7 +157,7 @@ fn what_is_forgotten_of_a_conversation_is_in_no_file() {
     assert_eq!((&receipt["turns"], &receipt["verified"]), (&json!(1), &json!(true)), "{receipt}");
     assert!(!is_kept(&data, "xqvzkwjb"));
     assert_eq!(list(&home).len(), 5);
-    // What is left of its round is recalled still.
+    // The rest of its round is still recalled.
     let found = recall(&home, "Cats take time to get used to a place", &["-k", "1"]);
     assert_eq!(place(&found[0]), ("monday".to_owned(), vec![0, 1, 3]));
 
@@ -265,7 +265,7 @@ fn what_the_policy_refuses_is_not_kept() {
     assert_eq!(list(&home).len(), 2);
 }
 
-/// A model that is asked what is said and when.
+/// Replies as a model that is asked for statements or for a time.
 fn listens(request: &ModelRequest) -> ModelReply {
     let format = request.body["response_format"].to_string();
     let reply = if format.contains("\"facts\"") {

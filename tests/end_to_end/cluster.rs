@@ -1,5 +1,5 @@
-//! A cluster of real processes over a real Redis, on this machine's loopback interface. What happens to
-//! machines and networks is tried in `tests/faults`.
+//! Tests of a cluster of real processes over a real Redis, on the loopback interface.
+//! `tests/faults` tests faults of machines and networks.
 
 pub(crate) mod processes;
 
@@ -58,7 +58,7 @@ async fn corpora_keep_their_models_while_encoders_get_others() {
     remember(&client, &notes, vec![document("d0", text_with(&[&word('c', 0)]))]).await;
     let (first, other) = (cluster.models.0.clone(), cluster.other_model());
 
-    // The other model goes first. What is there is searched and added to as before.
+    // The other model comes first. Existing corpora are searched and added to as before.
     cluster.kill("encoder-0");
     cluster.models = (other.clone(), Some(first));
     cluster.start_again("encoder-0").await;
@@ -85,7 +85,7 @@ async fn corpora_keep_their_models_while_encoders_get_others() {
         assert!(tree.contains(part), "no {part} in\n{tree}");
     }
 
-    // Without the first, what has its vectors says so, and the rest goes on.
+    // Without the first model, the corpus with its vectors reports that, and the rest continues.
     cluster.kill("encoder-0");
     cluster.models = (other, None);
     cluster.start_again("encoder-0").await;
@@ -115,7 +115,7 @@ async fn texts_are_read_by_whichever_graph_builder_is_there() {
     let names: Vec<&str> = found[99].entities.iter().map(|entity| entity.name.as_str()).collect();
     assert_eq!(names, ["Ariadne", "Theseus", "Minotaur"]);
 
-    // Nobody is there: told before the client's time is up.
+    // Without a graph builder, the error comes before the client's deadline.
     cluster.kill("graph-builder-0");
     let error = client.extract(tasks(), soon()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", error.chain());
@@ -126,7 +126,7 @@ async fn texts_are_read_by_whichever_graph_builder_is_there() {
     })
     .await;
 
-    // With another beside it, a kill in the midst of calls fails none of them.
+    // With a second graph builder, killing one in the middle of calls fails none of them.
     cluster.start_again("graph-builder-1").await;
     eventually("both are known", async || {
         let tree = cluster.run(&["cluster", "tree", "--json"]).done();
@@ -155,7 +155,7 @@ async fn texts_are_read_by_whichever_graph_builder_is_there() {
     cluster.stop();
 }
 
-/// Reads the tale of Crete as the prompts ask for it.
+/// Reads the tale of Crete, in the form that the prompts ask for.
 fn reads_crete(request: &ModelRequest) -> ModelReply {
     let entity = |name| json!({ "name": name, "kind": "person" });
     let reply = match request.body["response_format"].to_string() {
@@ -195,7 +195,7 @@ async fn a_graph_builder_reads_with_the_model_of_a_generator() {
     assert_eq!(endpoint.requests().len(), 3);
     assert_eq!(cluster.run(&["outline", &file, "--json"]).done(), outlined);
     assert_eq!(endpoint.requests().len(), 3, "what was read once is known");
-    // To another process, too: the cluster keeps it.
+    // Another process knows it as well, because the cluster caches it.
     cluster.kill("graph-builder-0");
     cluster.start_again("graph-builder-0").await;
     let outlined_again = eventually("the graph builder that is back answers", async || {
@@ -213,7 +213,7 @@ async fn without_redis_nodes_that_own_nothing_are_found_by_the_names_of_their_se
     let home = Home::new();
     let [readers, retriever] = [free_address(), free_address()];
     let (_, port) = readers.rsplit_once(':').unwrap();
-    // A name that stands for one address or two, of which the second answers nobody.
+    // A name that stands for one address or two, of which nobody listens on the second.
     let config = format!(
         r#"[cluster]
 members = [{{ id = "retriever-0", address = "http://{retriever}", roles = ["retriever"] }}]
@@ -260,7 +260,7 @@ fn a_server_that_is_still_starting_ends_when_it_is_told_to() {
     lonely.args(["serve", "--roles", "retriever", "--listen", "127.0.0.1:0"]);
     lonely.env("CLEW_CLUSTER__REDIS", redis.url()).env("CLEW_CLUSTER__NODE_ID", "retriever-0");
     lonely.env("CLEW_LOG", "info");
-    // As if it lay on storage that does not answer: nobody ever writes into the pipe.
+    // Simulates storage that does not answer: nobody ever writes into the pipe.
     let model = home.model();
     let weights = model.join("model.safetensors");
     std::fs::remove_file(&weights).unwrap();
@@ -278,18 +278,18 @@ fn a_server_that_is_still_starting_ends_when_it_is_told_to() {
     }
 }
 
-/// An address that nobody listened on a moment ago.
+/// Returns an address on which nobody listened a moment ago.
 pub(crate) fn free_address() -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.local_addr().unwrap().to_string()
 }
 
-/// Whether nothing waits or is worked on in a part of a tree.
+/// Returns whether nothing is queued in a part of the tree.
 fn is_idle(tree: &serde_json::Value) -> bool {
     tree["queued"] == 0 && tree["children"].as_array().unwrap().iter().all(is_idle)
 }
 
-/// The part of that name, anywhere in trees.
+/// Returns the part of that name, anywhere in the trees.
 fn part_of<'t>(trees: &'t serde_json::Value, name: &str) -> Option<&'t serde_json::Value> {
     trees.as_array()?.iter().find_map(|tree| match tree["name"] == name {
         true => Some(tree),

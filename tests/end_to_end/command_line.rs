@@ -1,4 +1,4 @@
-//! The command line as scripts use it: JSON, exit statuses, with and without a server.
+//! Tests of the command line as scripts use it: JSON, exit statuses, with and without a server.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::client::{corpus, counts, id, states, text_of};
 use crate::harness::{Home, Ran, Server, eventually, files_below};
 use crate::words::{text_with, word};
 
-/// Options that make a corpus with short chunks, as the tiny model wants them.
+/// Arguments that create a corpus with short chunks, as the tiny model needs them.
 const CREATE: [&str; 5] = ["corpus", "create", "notes", "--max-tokens", "48"];
 
 const RIVER: &str = "# The river\n\nThe old house stands by the river. A ferryman called Bohumil lives \
@@ -17,7 +17,7 @@ const RIVER: &str = "# The river\n\nThe old house stands by the river. A ferryma
 const TRAIN: &str = "The night train from the city was late. The tea on it was cold, and the cat of \
     the conductor slept in his hat. Café Müller sold him the hat — for two crowns.";
 
-/// Writes a folder `docs` with four documents in three formats, and one file of no format.
+/// Writes a folder `docs` with four documents in three formats, and one file of unknown format.
 fn write_documents(home: &Home) {
     home.write("docs/river.md", RIVER);
     home.write("docs/deep/train.txt", TRAIN);
@@ -31,7 +31,7 @@ fn write_documents(home: &Home) {
 
 const DOCUMENTS: [&str; 4] = ["docs/deep/train.txt", "docs/river.md", "letter-1", "letter-2"];
 
-/// How a command reaches the data.
+/// Way in which a command reaches the data.
 #[derive(Clone, Copy)]
 struct Way<'a> {
     home: &'a Home,
@@ -55,7 +55,7 @@ fn texts<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
     list.as_array().unwrap().iter().map(|item| item[field].as_str().unwrap()).collect()
 }
 
-/// The value without what differs from run to run.
+/// Returns the value without fields that differ from run to run.
 fn without_times(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
@@ -198,7 +198,7 @@ async fn json_has_the_promised_shapes_and_spans_are_those_of_the_stored_bytes() 
     assert!(answer["cost"]["embedded_tokens"].as_u64().unwrap() > 0, "{answer}");
     assert_eq!(answer["cost"]["model_calls"], 0);
 
-    // To a model of random numbers everything looks alike, so nothing is given to it.
+    // To a model of random numbers all texts are similar, so the question gets no passages at all.
     let nowhere = ["--document", "absent"];
     let unknown = way.json(&[&["ask", "--corpus", "notes", question], &nowhere[..]].concat());
     assert_eq!((&unknown["outcome"], &unknown["answer"]), (&json!("not_in_memory"), &json!("")));
@@ -231,7 +231,7 @@ fn standard_input_globs_and_changed_files_are_taken_in() {
     let home = Home::new();
     write_documents(&home);
     let way = Way { home: &home, server: None };
-    // A corpus that is not there is made with settings that suit the model.
+    // A corpus that does not exist is created with settings that suit the model.
     let globbed = way.json(&["ingest", "--corpus", "notes", "docs/*.md"]);
     assert_eq!((&globbed["accepted"], &globbed["documents"]), (&json!(1), &json!(1)), "{globbed}");
 
@@ -312,7 +312,7 @@ fn checking_tells_what_is_not_as_promised() {
     assert_eq!((&corpus["breaches"], &corpus["told"]), (&json!(0), &json!([])));
     assert!(corpus["chunks"].as_u64().unwrap() >= 4, "{sound}");
 
-    // A disk that gives back other bytes than it was given.
+    // Simulates a disk that returns other bytes than were written.
     let (was, is) = ("Bohumil lives", "Bohumil lived");
     let data = |path: &std::path::Path| path.to_string_lossy().contains("sources.lance/data");
     for (path, mut content) in files_below(&home.data_dir()) {

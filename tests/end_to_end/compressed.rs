@@ -1,4 +1,5 @@
-//! Compressed memories: formed on encoders that come and go, asked for clues, and gone with what they held.
+//! Tests of compressed memories: formed on encoders that come and go, asked for clues, and gone
+//! with the documents that they cover.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::harness::{Home, eventually, files_below};
 
 const CORPUS: &str = "tales";
 
-/// A memory model whose tokens are bytes, in the cluster's or home's settings.
+/// Returns settings with a memory model whose tokens are bytes.
 pub(crate) fn settings(folder: &tempfile::TempDir) -> Vec<(&'static str, String)> {
     clew_testkit::write_tiny_memory_model(folder.path(), 5).unwrap();
     vec![
@@ -41,7 +42,7 @@ fn create() -> [&'static str; 9] {
 
 const LIST: [&str; 5] = ["memory", "list", "--corpus", CORPUS, "--json"];
 
-/// What covers what: the documents of each memory.
+/// Returns the documents of each memory.
 fn covered(listed: &Value) -> Vec<BTreeSet<String>> {
     let memories = listed["memories"].as_array().unwrap().iter();
     let ids = |memory: &Value| {
@@ -78,7 +79,7 @@ async fn memories_are_formed_by_encoders_that_are_killed_and_forgotten_with_thei
     let client = cluster.client().await;
     let tales = crate::client::corpus(CORPUS);
     remember(&client, &tales, (0..12).map(tale).collect()).await;
-    // In the middle, whoever is at it.
+    // In the middle of forming, whichever encoder is at work.
     cluster.kill("encoder-1");
     remember(&client, &tales, (12..24).map(tale).collect()).await;
     cluster.start_again("encoder-1").await;
@@ -105,7 +106,7 @@ async fn memories_are_formed_by_encoders_that_are_killed_and_forgotten_with_thei
     let asked = cluster.run(&ask).done();
     let spent = |name: &str| asked["cost"][name].as_u64().unwrap();
     assert!(spent("model_calls") > 0 && spent("completion_tokens") > 0, "{asked}");
-    // What memories answer by themselves is told where it is wanted.
+    // Answers of memories are reported where they are requested.
     let answers = |asked: &Value| -> usize {
         let steps = asked["trace"].as_array().unwrap().iter();
         let drafted = steps.filter(|step| step["step"] == "drafted");
@@ -114,7 +115,7 @@ async fn memories_are_formed_by_encoders_that_are_killed_and_forgotten_with_thei
     let answered = cluster.run(&[&ask[..], &["--memory-use=answer"]].concat()).done();
     assert!(answers(&asked) == 0 && answers(&answered) > 0, "{answered}");
 
-    // Another owner has the same memories.
+    // Another owner of the shards has the same memories.
     cluster.kill("retriever-0");
     let again = all_covered(&cluster, 24).await;
     assert_eq!(keys(&again), keys(&listed));

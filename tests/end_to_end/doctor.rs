@@ -1,4 +1,4 @@
-//! `clew doctor` on real storage, a real Redis, and what is wrong with them.
+//! Tests of `clew doctor` on real storage and a real Redis, sound and broken.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ fn findings(ran: &Ran) -> Vec<Value> {
     ran.json()["findings"].as_array().unwrap().clone()
 }
 
-/// The state of what was found about `check`, worst first.
+/// Returns the worst state among the findings of `check`.
 fn state(findings: &[Value], check: &str) -> String {
     let of = findings.iter().filter(|finding| finding["check"] == check);
     let mut states: Vec<&str> = of.map(|finding| finding["state"].as_str().unwrap()).collect();
@@ -32,7 +32,7 @@ async fn what_a_node_needs_is_looked_at_and_named_if_it_is_missing() {
         assert_eq!(state(&found, check), expected, "{check}: {found:?}");
     }
     assert_ne!(state(&found, "data directory"), "fail", "{found:?}");
-    // A place for snapshots is missing, and that is said with what to do.
+    // The place for snapshots is missing, which is reported with advice.
     assert_eq!(state(&found, "snapshots"), "warn");
     let left = std::fs::read_dir(home.data_dir()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(left.collect::<Vec<_>>(), ["corpora"]);
@@ -67,7 +67,7 @@ async fn what_a_node_needs_is_looked_at_and_named_if_it_is_missing() {
     let found = findings(&Ran::of(command));
     assert_eq!(state(&found, "corpora"), "fail", "{found:?}");
 
-    // Unless its model is there as well.
+    // The check passes if the corpus' model is configured as well.
     let beside = |next: PathBuf| {
         let mut command = home.clew();
         command.args(["doctor", "--json", "--data-dir"]).arg(home.data_dir());
@@ -125,7 +125,7 @@ async fn no_node_starts_with_a_redis_that_drops_leases() {
     };
     set("CONFIG SET maxmemory 100mb");
     set("CONFIG SET maxmemory-policy volatile-lru");
-    // Also where only one of the two ways to ask is permitted.
+    // The policy is also found if only one of the two ways to ask is permitted.
     for permitted in ["+@all", "+@all -config", "+@all -info"] {
         set(&format!("ACL SETUSER default {permitted}"));
         let Err(ended) = Server::try_start(serve()) else { panic!("it serves") };
@@ -138,7 +138,7 @@ async fn no_node_starts_with_a_redis_that_drops_leases() {
         assert_eq!(state(&doctor(), "redis"), "fail");
         std::fs::remove_dir_all(home.data_dir()).unwrap();
     }
-    // Where neither is, a node starts and says so.
+    // If neither is permitted, a node starts and says so.
     set("ACL SETUSER default +@all -config -info");
     let mut server = Server::start(serve());
     assert!(server.log().contains("does not tell its `maxmemory-policy`"), "{}", server.log());

@@ -1,4 +1,5 @@
-//! Estimates say what an ingestion then takes: bytes on the disk, tokens and calls of models, memories.
+//! Tests that estimates match what an ingestion takes: bytes on the disk, tokens and calls of
+//! models, memories.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +92,7 @@ const ADJECTIVES: [&str; 16] = [
     "uncertain",
 ];
 
-/// Numbers that look drawn, the same ones each time.
+/// Pseudo-random numbers, the same ones each time.
 struct Draw(u64);
 
 impl Draw {
@@ -145,7 +146,7 @@ impl Draw {
     }
 }
 
-/// Writes documents of several lengths to a folder, none of fewer bytes than `least`.
+/// Writes documents of several lengths to a folder, each of at least `least` bytes.
 fn write_documents(home: &Home, folder: &str, seed: u64, count: usize, least: usize) -> String {
     let mut draw = Draw(seed);
     for number in 0..count {
@@ -162,7 +163,7 @@ fn assert_near(what: &str, estimated: &Value, took: u64) {
     assert!(off <= 0.2, "{what}: estimated {estimated}, took {took}");
 }
 
-/// Bytes of a corpus on the disk, older versions of its tables removed.
+/// Returns the size of a corpus on the disk, after older versions of its tables are removed.
 async fn stored_bytes(home: &Home, client: &Client, notes: &CorpusName) -> u64 {
     client.forget(notes, &[id("nothing-of-that-name")]).await.unwrap();
     let files = files_below(&home.data_dir().join("corpora"));
@@ -197,7 +198,7 @@ async fn an_estimate_is_near_what_reading_by_rules_then_takes() {
     assert_near("stored bytes", &estimated["stored_bytes"], stored);
 }
 
-/// Waits until one node stands above all documents.
+/// Waits until one tree node stands above all documents.
 async fn whole(home: &Home, server: &Server) {
     eventually("the tree has a top", async || {
         let tree = ["tree", "--corpus", "notes", "--depth", "1", "--json"];
@@ -207,7 +208,7 @@ async fn whole(home: &Home, server: &Server) {
     .await;
 }
 
-/// What a model was asked and said, in words, as its server tells.
+/// Numbers of calls and words that the model's server reports.
 #[derive(Default)]
 struct Told {
     calls: AtomicU64,
@@ -219,7 +220,8 @@ fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-/// A model that names the names it knows, relates those of a sentence, and takes what begins a text for its summary.
+/// Replies as a model that names the names it knows, relates those of a sentence, and summarises a
+/// text by its beginning.
 fn read(request: &ModelRequest) -> String {
     let messages = request.messages();
     let (system, user) = (messages[0].1, request.last());
@@ -283,7 +285,7 @@ async fn an_estimate_is_near_what_a_model_is_then_asked_and_says() {
     let server = Server::start(command);
     let client = server.client().await;
     let notes = crate::client::corpus("notes");
-    // From now on it is known how the model's server counts tokens.
+    // From now on the server knows how the model counts tokens.
     ingest(&home, &server, &first, &[]);
     structured(&client, &notes).await;
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -310,7 +312,7 @@ async fn an_estimate_is_near_what_compressed_memories_then_take() {
     let create = ["corpus", "create", "notes", "--no-structure", "--json"];
     let memories = ["--memory-ratio=4", "--memory-segment-tokens=1000"];
     home.run_at(&server, &[&create[..], &memories].concat()).done();
-    // None has room beside another, so that it does not matter when each arrives.
+    // No document fits into a memory beside another, so their order does not matter.
     let folder = write_documents(&home, "docs", 13, 12, 5_000);
     let estimated = ingest(&home, &server, &folder, &["--estimate"]);
     ingest(&home, &server, &folder, &[]);

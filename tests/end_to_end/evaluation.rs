@@ -1,5 +1,5 @@
-//! `clew eval answers`: what was answered is not asked again, whatever ended the run, and neither is what
-//! was judged. Pages of logs are looked at in a browser.
+//! Tests of `clew eval answers`: after a run ends for any reason, neither answers nor verdicts are
+//! requested again. Pages of logs are checked in a browser.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::harness::{Home, Ran, eventually};
 use crate::python::script;
 
-/// Questions of the data set: enough that a run takes longer than it takes to kill it.
+/// Number of questions of the data set: so many that a run takes longer than killing it.
 const QUESTIONS: usize = 60;
 
-/// A data set of so many passages, each of which answers a question.
+/// Writes a data set of `size` passages, each of which answers a question.
 fn data_set(home: &Home, size: usize) -> String {
     let lines = |line: &dyn Fn(usize) -> Value| {
         (0..size).map(|number| format!("{}\n", line(number))).collect::<String>()
@@ -37,7 +37,7 @@ fn data_set(home: &Home, size: usize) -> String {
     questions.parent().unwrap().to_str().unwrap().to_owned()
 }
 
-/// The whole lines of a log.
+/// Returns the complete lines of a log.
 fn lines(log: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -83,7 +83,7 @@ async fn a_killed_evaluation_goes_on_and_asks_nothing_twice() {
     for (before, name) in before.iter().zip(["direct", "naive"]) {
         let log = logs.join(format!("multihop-{name}.jsonl"));
         let after = lines(&log);
-        // A header and a line for each question; those that were there are as they were.
+        // A header and a line for each question. Earlier lines are unchanged.
         assert_eq!(after.len(), 1 + QUESTIONS);
         assert_eq!(after[..before.len()], before[..]);
     }
@@ -92,7 +92,7 @@ async fn a_killed_evaluation_goes_on_and_asks_nothing_twice() {
     let compare = ["eval", "compare", log.to_str().unwrap(), "--json"];
     let compared = home.run_embedded(&compare).done();
     assert_eq!(compared.as_array().unwrap().len(), 1, "{compared}");
-    // Another run does not go on in this one's log.
+    // A run with other settings does not continue in this log.
     let mut command = home.clew();
     command.args(answers).args(["-k", "3"]).arg("--model").arg(home.model());
     let refused = Ran::of(command).error();
@@ -130,7 +130,7 @@ fn every_strategy_is_measured_by_what_it_reads_and_by_its_answers() {
         assert_eq!(report["settings"]["evidence-tokens"], "40", "{report}");
         let overall = &report["groups"]["overall"];
         assert_eq!(overall["metrics"]["recall"]["n"], json!(SIZE), "{report}");
-        // A passage has some twenty tokens, and one is read in any case.
+        // A passage has about twenty tokens, and at least one is read.
         let read = overall["cost"]["evidence_tokens"]["mean"].as_f64().unwrap();
         let is_walk = name.starts_with("memwalker") || *name == "route";
         assert!(read <= 60.0 || is_walk, "{name} reads {read} tokens");
@@ -190,7 +190,7 @@ fn units_keys_mergings_and_uses_of_time_are_measured_in_one_run() {
     assert_eq!(times[..2], ["ignore", "filter"]);
 }
 
-/// Strategies with long names and short ones; more than there are colours.
+/// Strategies with long and short names, more than there are colours.
 const STRATEGIES: [&str; 10] = [
     "direct",
     "naive",
@@ -206,7 +206,7 @@ const STRATEGIES: [&str; 10] = [
 const TYPES: [&str; 4] =
     ["single-session-preference", "temporal-reasoning", "abstention", "multi-session"];
 
-/// The log of a run that nobody made: the better, the more evidence it reads.
+/// Writes the log of a made-up run, which is the better, the more evidence it reads.
 fn made_up_log(home: &Home, number: usize, strategy: &str) -> PathBuf {
     let run = RunIdentity {
         format: "longmemeval".to_owned(),
@@ -270,13 +270,13 @@ fn a_browser_shows_pages_whole_and_without_errors() {
     assert!(ran.stdout.ends_with("all is well\n"), "{}", ran.stdout);
 }
 
-/// What a judge is asked about: the number of the gate.
+/// Returns the number of the gate that a judge is asked about.
 fn gate(request: &ModelRequest) -> usize {
     let (_, question) = request.last().split_once("keeper of gate ").unwrap();
     question.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Holds answers about even gates right.
+/// Judges answers about even gates as right.
 fn grade(request: &ModelRequest) -> ModelReply {
     let format = request.body["response_format"].to_string();
     assert!(format.contains("yes") && format.contains("no"), "{format}");
@@ -284,7 +284,7 @@ fn grade(request: &ModelRequest) -> ModelReply {
     ModelReply::Text(json!({ "choice": choice }).to_string())
 }
 
-/// Grades so many answers and then does otherwise.
+/// Grades `count` answers and then replies with `otherwise`.
 fn grades_then(
     count: usize,
     otherwise: ModelReply,
@@ -296,7 +296,7 @@ fn grades_then(
     }
 }
 
-/// The records of a log, below its header.
+/// Returns the records of a log, below its header.
 fn records(log: &Path) -> Vec<Value> {
     lines(log).iter().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -316,7 +316,7 @@ async fn a_judge_is_asked_nothing_twice_and_what_it_did_not_judge_is_not_recorde
         command
     };
 
-    // A judge that fails ends the run. What it judged before is kept.
+    // A judge that fails ends the run. Earlier verdicts are kept.
     endpoint.reply_by(grades_then(8, ModelReply::Status(401, None)));
     let failed = Ran::of(evaluation("strict")).error();
     assert_eq!(failed["reason"], "ENDPOINT_REFUSED", "{failed}");
@@ -324,7 +324,7 @@ async fn a_judge_is_asked_nothing_twice_and_what_it_did_not_judge_is_not_recorde
     let refused = records(&log).len();
     assert!((1..=8).contains(&refused), "{refused} records");
 
-    // A run that is killed while the judge thinks goes on as well.
+    // A run that is killed while the judge thinks also continues.
     endpoint.reply_by(grades_then(8, ModelReply::Stalled(String::new())));
     let mut command = evaluation("strict");
     let mut killed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -363,7 +363,7 @@ async fn a_judge_is_asked_nothing_twice_and_what_it_did_not_judge_is_not_recorde
     let table = home.run_embedded(&["eval", "compare", log.to_str().unwrap()]).stdout;
     assert!(table.contains("graded") && table.contains("cost of judging"), "{table}");
 
-    // What another judge says does not come into this log.
+    // Verdicts of another judge are not written into this log.
     let refused = Ran::of(evaluation("mild")).error();
     assert!(refused["message"].as_str().unwrap().contains("settings.judge"), "{refused}");
     let refused = Ran::of(evaluation("")).error();

@@ -1,4 +1,5 @@
-//! Exports: all that a corpus holds, in files that other tools read, and that make the corpus anew.
+//! Tests of exports: all that a corpus holds, in files that other tools read and from which the
+//! corpus can be created anew.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +31,7 @@ async fn what_is_exported_is_all_there_is_and_makes_the_corpus_anew() {
     // Longer than a message.
     documents[8].text = "Ariadne gave Theseus a ball of thread. ".repeat(30_000);
     remember(&client, &notes, documents.clone()).await;
-    // What was replaced or forgotten is not there.
+    // Replaced and forgotten versions are not exported.
     let gone = word('g', 1);
     remember(&client, &notes, vec![document("d1", text_with(&[&gone]))]).await;
     remember(&client, &notes, vec![documents[1].clone(), document("gone", gone.as_str())]).await;
@@ -49,7 +50,7 @@ async fn what_is_exported_is_all_there_is_and_makes_the_corpus_anew() {
     };
     let rows = export("jsonl", &jsonl).done()["rows"].clone();
     let parquet_rows = export("parquet", &parquet).done()["rows"].clone();
-    // Nodes above documents may still be made meanwhile.
+    // Tree nodes above documents may still be built meanwhile.
     for table in ["documents", "versions", "chunks", "entities", "relations"] {
         assert_eq!(parquet_rows[table], rows[table], "{table}");
     }

@@ -1,4 +1,4 @@
-//! Files keep their names, and what takes the place of what is told.
+//! Tests that files keep their names as ids, and that replaced documents are reported.
 
 use clew_client::Client;
 use clew_core::{CorpusName, Document, IfThere};
@@ -13,7 +13,7 @@ use crate::harness::{Home, PATIENCE};
 
 const NOTES: [&str; 2] = ["A ferryman called Bohumil.", "A conductor called Quirin."];
 
-/// Writes two notes of the same last name; answers their absolute paths.
+/// Writes two notes with the same file name in different folders. Returns their absolute paths.
 fn write_notes(home: &Home) -> [String; 2] {
     let write = |(folder, text)| home.write(&format!("{folder}/note.md"), text);
     let paths = [("a", NOTES[0]), ("b", NOTES[1])].map(write);
@@ -25,7 +25,7 @@ fn ingest(home: &Home, corpus: &str, arguments: &[&str]) -> Value {
     home.run_embedded(&[&begin[..], arguments].concat()).done()
 }
 
-/// What a run told of its documents: new, replaced, unchanged.
+/// Returns the numbers of documents that a run reports as new, replaced and unchanged.
 fn taken(report: &Value) -> [u64; 3] {
     ["new", "replaced", "unchanged"]
         .map(|of| report[of].as_u64().unwrap_or_else(|| panic!("{report}")))
@@ -51,7 +51,7 @@ fn two_files_of_the_same_last_name_are_two_documents_in_one_run_and_in_two() {
         let status = home.run_embedded(&["status", "--corpus", corpus, "--json"]).done();
         assert_eq!(status["documents"], 2, "{corpus}: {status}");
     }
-    // By whatever way the same file is given, it is the same document.
+    // The same file is the same document, by whatever path it is given.
     let ways = ["./a/note.md", "a//note.md", "b/../a/./note.md", "a/note.md"];
     assert_eq!(taken(&ingest(&home, "together", &ways)), [1, 0, 0]);
     assert_there(&home, "together", "a/note.md", NOTES[0]);
@@ -77,7 +77,7 @@ fn below_a_root_files_are_named_from_there_and_others_are_refused_with_both_name
     assert!(problem.contains(root) && problem.contains(&b), "{problem}");
     assert_there(&home, "inner", "note.md", NOTES[0]);
 
-    // A root that is none is refused before anything is made.
+    // A root that is not a folder is refused before anything is created.
     let none = ["ingest", "--corpus", "never", "--json", "--root", &a, &a];
     let refused = home.run_embedded(&none).error();
     assert!(refused["message"].as_str().unwrap().contains("--root"), "{refused}");
@@ -119,7 +119,7 @@ fn a_run_tells_what_it_replaced_and_replaces_nothing_where_it_must_not() {
     };
     assert_eq!(told("other")["replaced"], true);
     assert_eq!(told("same")["outcome"], "unchanged");
-    // What is there already may be sent again.
+    // Unchanged documents may be sent again.
     assert_eq!(taken(&run(&["--json", "--no-replace"]).done()), [0, 0, 3]);
 
     write("same", "Not the same.");
@@ -130,7 +130,7 @@ fn a_run_tells_what_it_replaced_and_replaces_nothing_where_it_must_not() {
     assert!(shown.stderr.contains("documents: "), "the progress tells it, too: {shown:?}");
 }
 
-/// Offers documents that replace nothing.
+/// Sends documents that must not replace others.
 async fn add(
     client: &Client,
     corpus: &CorpusName,

@@ -1,4 +1,5 @@
-//! Forgotten is gone: from searches, and from every byte of the data directory.
+//! Tests that forgotten documents are gone: from searches, and from every byte of the data
+//! directory.
 
 use clew_client::Client;
 use clew_core::{AttributeName, CorpusName, Document, ErrorKind, Query, SearchMode};
@@ -68,7 +69,7 @@ async fn the_versions_before_the_last_are_forgotten_too() {
     for marker in earlier {
         remember(&client, &notes, vec![secret("secret", marker)]).await;
     }
-    // The newest version is still to be indexed when it is forgotten.
+    // The newest version is not indexed yet when it is forgotten.
     let newest = secret("secret", last);
     accept(&client, &notes, vec![newest.clone()]).await;
     let untouched = Seen::of(&client, &notes).await;
@@ -77,7 +78,7 @@ async fn the_versions_before_the_last_are_forgotten_too() {
 
     let gone = &receipt.documents[0];
     assert!(gone.found && gone.versions >= 1 && gone.text_bytes >= newest.text.len() as u64);
-    // Whoever was indexing it comes too late.
+    // An indexing that was under way must not bring it back.
     idle(&client, &notes).await;
     let mut words: Vec<&str> = markers.iter().map(String::as_str).collect();
     words.extend([MARKER, RARE]);
@@ -143,7 +144,7 @@ async fn a_receipt_names_what_is_left_and_the_snapshots_that_hold_it() {
     home.run_at(&server, &["corpus", "snapshot", "notes", "nightly", "--json"]).done();
     remember(&client, &notes, vec![secret("later", MARKER)]).await;
 
-    // As a tool for backups may leave it.
+    // Copies as a tool for backups may leave them.
     let shard = home.data_dir().join("corpora/notes/shard-0");
     let (name, copy) = ("chunks.lance/data/copied.bak", "memories/copied.bak");
     std::fs::create_dir_all(shard.join("memories")).unwrap();
@@ -185,7 +186,7 @@ fn check_receipt(receipt: &serde_json::Value, name: &str, bytes: u64) {
     assert!(gone["chunks"].as_u64().unwrap() > 1, "{receipt}");
 }
 
-/// A document that carries `marker` wherever text of it is stored.
+/// Returns a document that contains `marker` wherever text of it is stored.
 fn secret(name: &str, marker: &str) -> Document {
     let text = format!("{}\n\n{marker} {RARE}\n\n{}", text_with(&["once"]), text_with(&["twice"]));
     let attribute = (AttributeName::try_from("note".to_owned()).unwrap(), marker.to_owned());
@@ -196,7 +197,7 @@ fn others() -> Vec<Document> {
     (0..OTHERS).map(|i| document(&format!("other-{i}"), text_with(&[&word('o', i)]))).collect()
 }
 
-/// The files of the data directory that hold `needle`.
+/// Returns the files of the data directory that contain `needle`.
 fn holding(home: &Home, needle: &str) -> Vec<String> {
     let holds =
         |content: &[u8]| content.windows(needle.len()).any(|part| part == needle.as_bytes());
@@ -226,7 +227,7 @@ async fn assert_gone(home: &Home, client: &Client, corpus: &CorpusName, needles:
     }
 }
 
-/// All that can be seen of the other documents.
+/// Everything that a client can see of the other documents.
 #[derive(Debug, PartialEq)]
 struct Seen {
     texts: Vec<String>,

@@ -1,10 +1,11 @@
-//! Data directories of earlier releases: each released format has a sample in `tests/data`, which this
-//! release opens, finds everything in, and goes on with.
+//! Tests of data directories of earlier releases. Each released format has a sample in
+//! `tests/data`, which this release opens, searches and continues to use.
 //!
 //! A release that raises a format adds its own sample and keeps the others:
 //!
 //! ```text
-//! FORMAT_SAMPLE=tests/data/format-2 cargo test --test end_to_end -- --ignored format::write_a_sample
+//! FORMAT_SAMPLE=tests/data/format-2 \
+//!     cargo test --test end_to_end -- --ignored format::write_a_sample
 //! ```
 
 use std::fs;
@@ -44,7 +45,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What the samples hold.
+/// Returns a document of the samples.
 fn sample_document(number: usize) -> Document {
     let text = text_with(&[&word('f', number)]);
     Document {
@@ -86,7 +87,7 @@ async fn data_of_every_released_format_is_opened_found_and_written_on() {
         client.forget(&name, &[id("d0")]).await.unwrap();
         check();
         assert!(server.terminate().success());
-        // What was brought up to date is opened again.
+        // A data directory that was upgraded is opened again.
         let server = home.serve();
         let client = server.client().await;
         assert_eq!(by_words(&client, &name, "xnew").await[0].document_id, "new");
@@ -104,7 +105,7 @@ async fn data_of_a_newer_release_is_refused_in_words_and_left_as_it_is() {
     remember(&server.client().await, &notes, vec![document("a", "text")]).await;
     assert!(server.terminate().success());
 
-    // A table: the one byte of its version.
+    // A table: changes the one byte of its format version.
     let folder = home.data_dir().join("corpora/notes/shard-0/sources.lance/_versions");
     let newest = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let newest = newest.filter(|path| path.extension().is_some_and(|end| end == "manifest")).min();
@@ -115,7 +116,7 @@ async fn data_of_a_newer_release_is_refused_in_words_and_left_as_it_is() {
     let mut changed = 0;
     for at in 0..bytes.len() - key.len() - 3 {
         let value = at + key.len();
-        // Field 2 of a map's entry, of one byte.
+        // Field 2 of a map entry, with a length of one byte.
         if bytes[at..].starts_with(key) && bytes[value..].starts_with(&[0x12, 1]) {
             newer[value + 2] = b'9';
             changed += 1;
@@ -144,12 +145,13 @@ async fn data_of_a_newer_release_is_refused_in_words_and_left_as_it_is() {
     assert_eq!(found["evidence"][0]["document_id"], "a", "{found}");
 }
 
-/// Writes what this release makes of the sample's documents to the folder that `FORMAT_SAMPLE` names.
+/// Writes the sample's documents, as this release stores them, to the folder that `FORMAT_SAMPLE`
+/// names.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "writes the sample of a release"]
 async fn write_a_sample() {
     let folder = std::env::var_os("FORMAT_SAMPLE").expect("FORMAT_SAMPLE names a folder");
-    // As seen from the workspace.
+    // The path is relative to the workspace.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
     assert!(!folder.exists(), "{} is there already", folder.display());
     let home = Home::new();
@@ -163,7 +165,7 @@ async fn write_a_sample() {
         (counts.unstructured_documents == 0).then_some(())
     })
     .await;
-    // Has all tables rewritten and old versions removed.
+    // Forgetting rewrites all tables and removes old versions.
     remember(&client, &name, vec![document("gone", "text")]).await;
     client.forget(&name, &[id("gone")]).await.unwrap();
     assert!(server.terminate().success());

@@ -1,4 +1,4 @@
-//! `kill -9` at random moments: what was acknowledged is there, whole and once.
+//! Tests of `kill -9` at random moments: what was acknowledged is stored, complete and once.
 
 mod conversing;
 mod ingesting;
@@ -6,11 +6,11 @@ mod replacing;
 
 use fastrand::Rng;
 
-/// Kills of each test while a server works.
+/// Number of kills in each test while a server works.
 const KILLS: usize = 30;
 
-/// The run's random numbers. Their seed is printed; `END_TO_END_SEED` plays a run again, as far as
-/// the operating system's scheduling allows.
+/// Returns the run's random number generator and prints its seed. `END_TO_END_SEED` repeats a run,
+/// as far as the operating system's scheduling allows.
 pub fn random() -> Rng {
     let seed = match std::env::var("END_TO_END_SEED") {
         Ok(seed) => seed.parse().expect("END_TO_END_SEED is a number"),

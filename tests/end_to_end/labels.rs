@@ -1,8 +1,7 @@
-//! Access labels: whatever a caller asks, nothing of what needs a label that the caller does not hold is told; and
-//! who holds it is told all of it.
+//! Tests of access labels: whatever a caller asks, no response reveals anything that requires a
+//! label which the caller does not hold. A caller who holds the label sees all of it.
 //!
-//! The services run in this process, each connection as of one caller: keys that hold labels are read by the layer
-//! above, which is tried by itself.
+//! The callers connect to a real server, each with a key that holds a set of labels.
 
 mod callers;
 
@@ -28,11 +27,11 @@ use crate::client::{corpus, counts, document, id, idle, remember, send, states};
 use crate::cluster::processes::Cluster;
 use crate::harness::{Home, eventually};
 
-/// A word that only restricted texts have, and how restricted documents are called.
+/// Word that only restricted texts contain, and prefix of the ids of restricted documents.
 const MARK: &str = "xqvzkwjb";
 const HIDDEN: &str = "hidden-";
 const QUESTION: &str = "Whom did Ariadne meet in Naxos?";
-/// Ways of answering that make a graph anew or ask a model more than a few times are tried by their kin.
+/// Strategies that build a graph anew or ask a model often are represented by similar ones.
 const STRATEGIES: [&str; 12] = [
     "direct",
     "linked",
@@ -52,7 +51,7 @@ fn labelled(document: Document, labels: &[&str]) -> Document {
     Document { labels: Labels::parse(labels).unwrap(), ..document }
 }
 
-/// Documents of which every third is restricted; all tell of Ariadne.
+/// Returns documents of which every third is restricted. All tell of Ariadne.
 fn documents() -> Vec<Document> {
     let document = |number: usize| match number % 3 {
         0 => {
@@ -77,7 +76,7 @@ fn documents() -> Vec<Document> {
     (0..24).map(document).collect()
 }
 
-/// Whether something tells of what is restricted.
+/// Returns whether a response reveals something that is restricted.
 fn tells(told: &impl Debug) -> bool {
     let told = format!("{told:?}").to_lowercase();
     told.contains(MARK) || told.contains(HIDDEN)
@@ -111,7 +110,7 @@ async fn tales(services: &Services) -> CorpusName {
     name
 }
 
-/// All nodes that a caller reaches.
+/// Returns all tree nodes that a caller can reach.
 async fn walked(client: &Client, corpus: &CorpusName) -> Vec<TreeNode> {
     let mut found: Vec<TreeNode> = Vec::new();
     let mut todo = client.read_tree(corpus, None).await.unwrap().complete().unwrap();
@@ -145,7 +144,7 @@ async fn watched(client: &Client, corpus: &CorpusName) -> u64 {
     reports.last().unwrap().documents
 }
 
-/// The entities whose vectors are nearest to one, which are all.
+/// Returns all entities, by searching for those whose vectors are nearest to a vector.
 async fn alike(client: &Client, corpus: &CorpusName) -> Subgraph {
     let encoder = client.corpus(corpus).await.unwrap().encoder;
     let encoder = identity_from_wire(encoder).unwrap();
@@ -226,7 +225,7 @@ async fn nothing_is_told_of_what_needs_a_label_that_is_not_held() {
             let found = client.find_paths(&name, "Ariadne", to, 4, 10).await;
             format!("{found:?}").replace(to, "X")
         };
-        // As of somebody of whom no document tells.
+        // The same as for a person of whom no document tells.
         assert_eq!(paths(&client, "Xqvzkwjb").await, paths(&client, "Yqvzkwjb").await);
         assert_ne!(paths(&holder, "Xqvzkwjb").await, paths(&holder, "Yqvzkwjb").await);
 
@@ -250,7 +249,8 @@ async fn nothing_is_changed_that_needs_a_label_that_is_not_held() {
     remember(&all, &name, vec![secret("hidden-1"), secret("hidden-2"), document("open", "x")])
         .await;
 
-    // What would replace it, and what carries a label that is not held; others of the stream are accepted.
+    // Refused are a replacement of a hidden document and a label that the caller does not hold.
+    // Other documents of the stream are accepted.
     let offered = vec![
         document("hidden-1", "mine now"),
         labelled(document("mine", "y"), &["team"]),
@@ -380,7 +380,7 @@ fn labels_are_attached_by_the_command_line_and_by_files() {
         let status = ["status", "--corpus", "notes", "--json", "--document", id];
         assert_eq!(home.run_embedded(&status).done()["labels"], labels);
     }
-    // The same with other labels is another version.
+    // The same text with other labels is another version.
     let again = ["ingest", "--corpus", "notes", "--json", "note.txt"];
     let told = home.run_embedded(&again).done();
     assert_eq!((&told["accepted"], &told["unchanged"]), (&json!(1), &json!(0)));

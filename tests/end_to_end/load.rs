@@ -1,12 +1,13 @@
-//! A server under load, and what the load test says of it.
+//! Tests of the load test against a real server.
 
 use clew_loadtest::{Observed, Plan, Report, Scenario, Target, report, run};
 use tokio::sync::watch;
 
 use crate::harness::{Home, Server};
 
-/// Everything at the same time, at rates that any machine can do, sooner or later. Its texts are for real models: what the tiny
-/// one finds is no question of quality.
+/// Everything at the same time, at rates that any machine can do sooner or later. Searches are
+/// sparse and answers are not judged, because the texts are made for real models, not for the tiny
+/// one.
 const MIXED: &str = r#"
     title = "mixed"
     settle_secs = 0
@@ -24,7 +25,7 @@ const MIXED: &str = r#"
     expect = [{ no_failures = {} }, { kept = {} }, { correct = { flow = "search", at_least = 0.5 } }]
 "#;
 
-/// More searches than a server does that runs one at a time and lets none wait.
+/// More searches than a server can do that runs one at a time and lets none wait.
 const FLOOD: &str = r#"
     title = "flood"
     settle_secs = 0
@@ -58,7 +59,7 @@ async fn a_flood_of_searches_is_refused_where_it_is_too_much_and_answered_otherw
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_under_mixed_load_is_measured_and_keeps_what_it_accepted() {
     let home = Home::new();
-    // However busy the machine of this test is, nothing is refused.
+    // Long waits, so that nothing is refused on a busy machine.
     let mut command = home.serve_command();
     for wait in
         ["RETRIEVER__SEARCH_WAIT_MS", "ENCODER__QUESTION_WAIT_MS", "GATEWAY__SHARD_PATIENCE_MS"]
@@ -91,7 +92,7 @@ async fn a_server_under_mixed_load_is_measured_and_keeps_what_it_accepted() {
     assert!(corpora.is_empty(), "it leaves nothing behind: {corpora:?}");
 }
 
-/// What the latency of a flow is told to consist of, while all is asked.
+/// Returns the parts of the latency of a flow in the phase `all`.
 fn parts(report: &Report, flow: &str) -> Vec<&'static str> {
     let all = report.phases.iter().find(|phase| phase.name == "all").unwrap();
     let flow = all.flows.iter().find(|known| known.flow == flow).unwrap();

@@ -1,8 +1,8 @@
-//! The promises of the README, tried on the real program: server processes, their files, the command
-//! line and clients in two languages.
+//! Tests of the README's promises on the real program: server processes, their files, the command
+//! line, and clients in two languages.
 //!
 //! Every test starts its own processes on its own data directory with a tiny but real model, waits
-//! for conditions with a deadline, and cleans up whatever becomes of it. See `tests/README.md`.
+//! for conditions with a deadline, and cleans up in any case. See `tests/README.md`.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 #![allow(clippy::print_stdout, reason = "a seed or a count in the output of a failed test")]

@@ -1,4 +1,5 @@
-//! The tree and the graph of a corpus: made behind the documents, walked for questions, shown to people.
+//! Tests of the tree and the graph of a corpus: built behind the documents, walked for questions,
+//! and shown to people.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::harness::{Home, Ran, Server, eventually};
 const CRETE: &str = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur. \
                      Minos ruled Crete. Theseus left Ariadne on Naxos.";
 
-/// All ways of answering, as the command line lists them.
+/// Returns all strategies, as the command line lists them.
 fn strategies(home: impl FnOnce(&[&str]) -> Ran) -> Vec<String> {
     let listed = home(&["strategies", "--json"]).done();
     let name = |listed: &Value| listed["name"].as_str().unwrap().to_owned();
@@ -23,7 +24,7 @@ fn strategies(home: impl FnOnce(&[&str]) -> Ran) -> Vec<String> {
     names
 }
 
-/// Waits until the trees and the graph are made.
+/// Waits until the trees and the graph are built.
 pub(crate) async fn structured(client: &Client, corpus: &CorpusName) {
     eventually("every document has its tree", async || {
         let counts = counts(client, corpus).await;
@@ -33,7 +34,7 @@ pub(crate) async fn structured(client: &Client, corpus: &CorpusName) {
     .await;
 }
 
-/// The tale of Crete among others.
+/// Returns the tale of Crete among others.
 pub(crate) fn tales() -> Vec<clew_core::Document> {
     let other = |i: u32| {
         let text =
@@ -45,11 +46,11 @@ pub(crate) fn tales() -> Vec<clew_core::Document> {
     tales
 }
 
-/// Walks to the Minotaur, as the prompts ask for it.
+/// Walks to the Minotaur, in the form that the prompts ask for.
 fn walks(request: &ModelRequest) -> ModelReply {
     let format = request.body["response_format"].to_string();
     let asks = |key: &str| format.contains(&format!("\"{key}\""));
-    // Points of a memory have numbers of their own.
+    // The points of a working memory have numbers of their own.
     let shown = request.last();
     let shown = shown.split_once("Passages:\n").map_or(shown, |(_, passages)| passages);
     let quote = "Theseus killed the Minotaur.";
@@ -132,7 +133,7 @@ async fn every_strategy_walks_in_a_cluster_with_a_model_and_shows_its_way() {
     structured(&client, &notes).await;
     for strategy in &strategies(|arguments| cluster.run(arguments)) {
         let file = cluster.write(&format!("{strategy}.json"), "");
-        // Replies are kept, so that each asks in its own words.
+        // Replies are cached, so each question has words of its own.
         let question = format!("Who killed the Minotaur, by way of {strategy}?");
         let ask = ["ask", "--corpus", "notes", "--strategy", strategy, "--trace", &file, "--json"];
         let asked = cluster.run(&[&ask[..], &[&question]].concat()).done();
@@ -162,7 +163,7 @@ async fn every_strategy_walks_in_a_cluster_with_a_model_and_shows_its_way() {
     assert_eq!(summary["answer"], "Theseus did.", "{summary}");
     let searched = summary["trace"].as_array().unwrap().iter().map(|step| &step["query"]);
     assert!(searched.into_iter().any(|query| query == "the maze of Crete"), "{summary}");
-    // The tree and the graph of both shards as one.
+    // The tree and the graph of both shards are shown as one.
     let tree = cluster.run(&["tree", "--corpus", "notes", "--depth", "9", "--json"]).done();
     let nodes = tree["nodes"].as_array().unwrap();
     let names = |node: &Value| node["node"].as_str().unwrap().to_owned();
@@ -178,7 +179,7 @@ async fn every_strategy_walks_in_a_cluster_with_a_model_and_shows_its_way() {
     let refused = ["graph", "paths", "--corpus", "notes", "Nobody", "Minotaur", "--json"];
     let refused = cluster.run(&refused).error();
     assert_eq!(refused["violations"][0]["field"], "from", "{refused}");
-    // What is written can be asked as well, without the corpus.
+    // An exported graph can be queried as well, without the corpus.
     let export = ["graph", "export", "--corpus", "notes", "Ariadne", "--hops", "8"];
     let file = cluster.write("notes.graphml", &cluster.run(&export).stdout);
     let paths = ["graph", "paths", "--file", &file, "Ariadne", "Minotaur", "--json"];
@@ -219,7 +220,7 @@ async fn every_strategy_walks_without_a_model_and_forgets_with_its_documents() {
     let around = ["graph", "around", "--corpus", "notes", "Ariadne", "--json"];
     let around = home.run_embedded(&around).done();
     assert!(!around.to_string().contains("ariadne"), "{around}");
-    // A corpus that was made without says so.
+    // A corpus that was created without structure says so.
     let create = ["corpus", "create", "plain", "--no-structure", "--json"];
     home.run_embedded(&create).done();
     let ask = ["ask", "--corpus", "plain", "--strategy", "memwalker", "--json", "Who?"];
@@ -242,7 +243,7 @@ async fn every_strategy_walks_in_a_cluster_without_a_model() {
     cluster.stop();
 }
 
-/// Parts of the long text, each told by its number; a segment holds one or several.
+/// Number of parts of the long text, each with its number. A segment holds one or several parts.
 const SEGMENTS: usize = 500;
 
 fn segment(number: usize) -> String {
@@ -257,7 +258,7 @@ async fn what_was_made_of_a_long_text_is_not_made_again_after_a_kill() {
     let home = Home::new();
     let endpoint = ModelEndpoint::start().unwrap();
     endpoint.reply_by(|request| {
-        // So that there is time to kill it in between.
+        // Slow replies leave time for a kill in between.
         std::thread::sleep(Duration::from_millis(10));
         let format = request.body["response_format"].to_string();
         ModelReply::Text(match format.contains("entities") {
@@ -279,7 +280,7 @@ async fn what_was_made_of_a_long_text_is_not_made_again_after_a_kill() {
     let text: String = (0..SEGMENTS).map(segment).collect();
     accept(&client, &notes, vec![document("chronicle", text)]).await;
     idle(&client, &notes).await;
-    // Some of it is committed.
+    // Requests for leaves show how much is committed.
     let asked = || {
         let requests = endpoint.requests();
         let is_leaf = |request: &&ModelRequest| {
@@ -287,8 +288,8 @@ async fn what_was_made_of_a_long_text_is_not_made_again_after_a_kill() {
         };
         requests.iter().filter(is_leaf).map(|request| request.last().to_owned()).collect::<Vec<_>>()
     };
-    // The second group of 64 is asked for once the first one is committed, of which most are too long to be
-    // their own summaries.
+    // The second group of 64 is requested once the first one is committed. Most texts of a group
+    // are too long to be their own summaries.
     eventually("a group is committed", async || (asked().len() > 80).then_some(())).await;
     server.kill();
     let before = asked();

@@ -1,4 +1,5 @@
-//! Shards that do not answer: named by whatever is asked of a corpus, until they are there again.
+//! Tests of shards that do not answer: every response about the corpus names them until they are
+//! back.
 
 use clew_core::{Chunking, MemorySettings, StructureSettings};
 use clew_proto::convert::corpus::NewCorpus;
@@ -14,7 +15,7 @@ const CORPUS: &str = "tales";
 const SHARDS: u32 = 4;
 const QUESTION: &str = "Who killed the Minotaur?";
 
-/// Whatever walks, searches or lists all shards of the corpus.
+/// Returns commands that walk, search or list all shards of the corpus.
 fn commands() -> Vec<Vec<&'static str>> {
     let of_corpus = |words: &[&'static str]| [words, &["--corpus", CORPUS, "--json"]].concat();
     let mut commands = vec![
@@ -32,7 +33,8 @@ fn commands() -> Vec<Vec<&'static str>> {
     commands
 }
 
-/// What each command says, all asked at the same time: each waits for the shards that do not answer.
+/// Returns the results of all commands, run concurrently because each waits for the shards that do
+/// not answer.
 fn told(cluster: &Cluster) -> Vec<(String, Value)> {
     let commands = commands();
     let run = |command: &Vec<&str>| (command.join(" "), cluster.run(command).done());
@@ -46,7 +48,7 @@ fn told(cluster: &Cluster) -> Vec<(String, Value)> {
     })
 }
 
-/// The shards that `clew corpus list` names, and whether it counts documents all the same.
+/// Returns the shards that `clew corpus list` names, and whether it counts documents all the same.
 fn listed(cluster: &Cluster) -> (Value, bool) {
     let listed = cluster.run(&["corpus", "list", "--json"]).done();
     let listed = &listed["corpora"][0];
@@ -57,7 +59,7 @@ fn listed(cluster: &Cluster) -> (Value, bool) {
 async fn shards_of_a_killed_retriever_are_named_by_trees_graphs_and_memories_as_by_searches() {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = compressed::settings(&folder);
-    // As long as a test takes: nobody else takes its shards over meanwhile.
+    // Longer than the test, so that nobody takes over the shards of the killed retriever.
     settings.push(("CLEW_CLUSTER__LEASE_TTL_MS", "600000".to_owned()));
     let mut cluster = Cluster::start_with(2, settings).await;
     let client = cluster.client().await;
@@ -94,7 +96,7 @@ async fn shards_of_a_killed_retriever_are_named_by_trees_graphs_and_memories_as_
     }
     assert_eq!(listed(&cluster), (json!(gone), false));
 
-    // Its next incarnation takes over what it held.
+    // The restarted retriever takes over its shards again.
     cluster.start_again(&killed).await;
     eventually("all shards answer again", async || {
         let all_told = told(&cluster);

@@ -1,4 +1,4 @@
-//! Model folders other than the one every test starts with.
+//! Model folders other than the one with which every test starts.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use clew_testkit::TinyBert;
 
 use crate::harness::{Home, Ran};
 
-/// Writes a model of half the width: its vectors have another dimension.
+/// Writes a model of half the width, so its vectors have another dimension.
 pub fn write_narrow_bert(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     TinyBert { seed: 1, width: 32, ..TinyBert::default() }.write(folder).unwrap();

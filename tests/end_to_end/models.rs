@@ -1,4 +1,5 @@
-//! Language models: a folder that `clew generate` runs, and an endpoint that `clew serve` answers with.
+//! Tests of language models: a folder that `clew generate` runs, and an endpoint with which `clew
+//! serve` answers.
 
 use std::process::Command;
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::{create, document, remember};
 use crate::harness::{Home, Ran, Server};
 
-/// A folder with a tiny language model.
+/// Creates a folder with a tiny language model and returns its path.
 fn language_model(home: &Home) -> String {
     let folder = home.path("language-model");
     std::fs::create_dir(&folder).unwrap();
@@ -79,16 +80,16 @@ fn a_reply_that_is_interrupted_ends_at_once() {
     let mut command = generate(&home, &model, &["Go on and on.", "--max-tokens", "900"]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
     let mut running = command.spawn().unwrap();
-    // It speaks.
+    // The first byte shows that the reply has begun.
     let mut first = [0];
     std::io::Read::read_exact(running.stdout.as_mut().unwrap(), &mut first).unwrap();
     signal(running.id(), "INT").unwrap();
     let status = running.wait().unwrap();
-    // It may have been done before.
+    // The reply may have been complete before the signal.
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
 }
 
-/// Answers from the first passage that holds the word, as the prompt asks for it.
+/// Answers from the first passage that contains the word, in the form that the prompt asks for.
 pub(crate) fn answer(request: &ModelRequest) -> ModelReply {
     let passages = request.last().to_owned();
     let number = passages.split('[').skip(1).find_map(|passage| {
@@ -132,7 +133,7 @@ async fn a_server_answers_through_an_endpoint_and_repeats_what_failed() {
     assert_eq!(answered["cost"]["model_calls"], 3, "those that failed count too: {answered}");
     assert!(answered["cost"]["prompt_tokens"].as_u64().unwrap() > 0, "{answered}");
     assert_eq!(endpoint.requests().len(), 3);
-    // The same again is known.
+    // The answer to a repeated question is cached.
     assert_eq!(ask("Who killed the Minotaur?")["answer"], "Theseus did.");
     assert_eq!(endpoint.requests().len(), 3);
 

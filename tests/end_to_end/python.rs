@@ -1,4 +1,4 @@
-//! A client in another language, made from the proto files alone.
+//! Test of a client in another language, made from the proto files alone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::harness::{Home, Ran};
 async fn a_python_client_made_from_the_proto_files_does_it_all() {
     let home = Home::new();
     let server = home.serve();
-    // Python makes a corpus of its own, too; this one has short chunks.
+    // The Python client also creates a corpus of its own. This one has short chunks.
     create(&server.client().await, "notes").await;
 
     let mut client = script("client.py");
@@ -21,7 +21,8 @@ async fn a_python_client_made_from_the_proto_files_does_it_all() {
     assert!(ran.stdout.ends_with("all is well\n"), "{}", ran.stdout);
 }
 
-/// A script of `tests/python`, run with the packages of its `requirements.txt`.
+/// Returns a command that runs a script of `tests/python` with the packages of its
+/// `requirements.txt`.
 pub fn script(name: &str) -> Command {
     let interpreter = workspace().join(".cache/python/bin/python");
     assert!(

@@ -1,4 +1,5 @@
-//! Moving a corpus to another embedding model: while it is used, through kills, in a cluster, and back.
+//! Tests of moving a corpus to another embedding model: while it is used, through kills, in a
+//! cluster, and back.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -30,17 +31,17 @@ use crate::model_folder::write_narrow_bert;
 use crate::words::word;
 
 const SHARDS: u32 = 2;
-/// So many that filling takes some commits of each shard.
+/// Number of documents: so many that filling takes several commits of each shard.
 const DOCUMENTS: usize = 48;
 const PARAGRAPHS: usize = 12;
-/// Kills while vectors are filled in.
+/// Number of kills while vectors are filled in.
 const KILLS: usize = 4;
-/// Longest time from a start to the kill: about what filling takes.
+/// Maximum time from a start to the kill: about as long as filling takes.
 const LONGEST_DELAY: Duration = Duration::from_millis(300);
-/// Of recall.
+/// Number of nearest chunks by which recall is measured.
 const K: usize = 10;
 const QUESTIONS: usize = 12;
-/// The folders of both models, after which they are called.
+/// Folders of both models, after which they are named.
 const MODELS: [&str; 2] = ["model", "narrow"];
 
 /// Words that the tiny models know.
@@ -50,14 +51,14 @@ const KNOWN: [&str; 24] = [
     "moved", "found", "lost",
 ];
 
-/// A home with a second model, whose vectors have half the dimension of the first one's.
+/// Returns a home with a second model, whose vectors have half the dimension of the first one's.
 fn home() -> Home {
     let home = Home::new();
     write_narrow_bert(&home.path(MODELS[1]));
     home
 }
 
-/// What nodes are configured with: both models, and work in small pieces.
+/// Returns the settings of nodes: both models, and work in small pieces.
 fn settings(narrow: &std::path::Path) -> Vec<(&'static str, String)> {
     vec![
         ("CLEW_ENCODER__NEXT_MODEL", narrow.display().to_string()),
@@ -79,7 +80,7 @@ fn serve(home: &Home) -> Server {
     Server::start(serve_command(home))
 }
 
-/// A text of so many chunks, each of which has words of its own.
+/// Returns a text of several chunks, each with words of its own.
 fn text(number: usize) -> String {
     let mut random = Rng::with_seed(number as u64);
     let paragraph = |part: usize| {
@@ -107,7 +108,7 @@ async fn create(client: &Client, structure: Option<StructureSettings>) -> Corpus
     new.name
 }
 
-/// A corpus of documents that can all be found.
+/// Creates a corpus of documents that can all be found.
 async fn furnish(client: &Client) -> CorpusName {
     furnish_with(client, None).await
 }
@@ -118,7 +119,7 @@ async fn furnish_with(client: &Client, structure: Option<StructureSettings>) -> 
     notes
 }
 
-/// All chunks of the documents, in the order of the texts.
+/// Returns all chunks of the documents, in the order of the texts.
 async fn stored(client: &Client, notes: &CorpusName) -> Vec<Evidence> {
     let ids: Vec<_> = (0..DOCUMENTS).map(|number| id(&name(number))).collect();
     let chunks = chunks(client, notes, &ids).await;
@@ -128,7 +129,7 @@ async fn stored(client: &Client, notes: &CorpusName) -> Vec<Evidence> {
     chunks.into_values().flatten().collect()
 }
 
-/// What searches are made of while a corpus moves, and how many were made.
+/// Searches that run while a corpus moves, and their number.
 struct Load {
     ends: Arc<AtomicBool>,
     searches: Arc<AtomicUsize>,
@@ -136,8 +137,8 @@ struct Load {
 }
 
 impl Load {
-    /// Searches for one chunk after the other in every mode, until told to end. Each has to be found first, by each
-    /// search.
+    /// Searches for one chunk after the other in every mode, until told to end. Every search must
+    /// rank the chunk first.
     fn start(client: Client, notes: &CorpusName, stored: &[Evidence]) -> Self {
         let (ends, searches) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let (ended, searched) = (Arc::clone(&ends), Arc::clone(&searches));
@@ -165,7 +166,7 @@ impl Load {
         Self { ends, searches, searching }
     }
 
-    /// Waits until so many searches more have ended.
+    /// Waits until this many more searches have ended.
     async fn goes_on(&self, searches: usize) {
         let wanted = self.searches.load(Ordering::Relaxed) + searches;
         eventually("the load goes on", async || {
@@ -181,7 +182,7 @@ impl Load {
     }
 }
 
-/// What is nearest to questions by vectors of both models, which are made here.
+/// Chunks nearest to questions by vectors of both models, which are computed in this process.
 struct Yardstick {
     questions: Vec<String>,
     /// Ids of chunks, `[models][questions][K]`.
@@ -212,7 +213,7 @@ impl Yardstick {
         Self { questions, nearest }
     }
 
-    /// The share of the nearest chunks by each model that an exact search finds.
+    /// Returns, for each model, the share of its nearest chunks that an exact search finds.
     async fn recall(&self, client: &Client, notes: &CorpusName) -> [f32; 2] {
         let mut found = [0, 0];
         for (number, question) in self.questions.iter().enumerate() {
@@ -226,7 +227,8 @@ impl Yardstick {
         found.map(|found| found as f32 / (QUESTIONS * K) as f32)
     }
 
-    /// Fails unless searches rank as the model of that place does, and the other would do otherwise.
+    /// Fails unless searches rank as the model with this index does, and the other one would rank
+    /// differently.
     async fn assert_ranks(&self, client: &Client, notes: &CorpusName, model: usize) {
         let recall = self.recall(client, notes).await;
         println!("recall@{K} by {MODELS:?}: {recall:?}");
@@ -236,7 +238,7 @@ impl Yardstick {
     }
 }
 
-/// Ids of the chunks that are most like a question.
+/// Returns the ids of the chunks that are most similar to a question.
 fn ranked(question: &Embedding, chunks: &[Embedding], stored: &[Evidence]) -> Vec<String> {
     let cosine = |chunk: &Embedding| -> f32 {
         chunk.vector.iter().zip(&question.vector).map(|(a, b)| a * b).sum()
@@ -255,14 +257,14 @@ async fn take(client: &Client, notes: &CorpusName, step: Step) -> wire::ReembedC
 /// Waits until all documents have their vectors.
 async fn filled(client: &Client, notes: &CorpusName) {
     eventually("all documents have their vectors", async || {
-        // While a shard moves it does not answer.
+        // A shard does not answer while it moves.
         let told = client.reembedding(notes).await.ok()?;
         told.progress?.complete.then_some(())
     })
     .await;
 }
 
-/// Model that is searched, and how far the move is.
+/// Returns the model that is searched, and the phase of the move.
 fn state(corpus: Option<&wire::Corpus>) -> (String, Option<Phase>) {
     let corpus = corpus.unwrap();
     let phase = corpus.reembedding.as_ref().map(wire::Reembedding::phase);
@@ -305,10 +307,10 @@ async fn a_corpus_moves_to_another_model_and_back_while_it_is_searched_and_writt
     load.goes_on(9).await;
     let started = take(&client, &notes, Step::Start).await;
     assert_eq!(state(started.corpus.as_ref()), is(0, Phase::Filling));
-    // Not before all documents have vectors to be found by.
+    // A cut-over is refused until all documents have vectors of the new model.
     let early = client.reembed_corpus(&notes, Step::CutOver, "").await.unwrap_err();
     assert_eq!(early.reason(), "REEMBEDDING_UNFINISHED", "{}", early.chain());
-    // Written to meanwhile.
+    // The corpus is written to meanwhile.
     for round in 0..4 {
         let some = |kind: &str| {
             let name = format!("{kind}{round}");
@@ -330,7 +332,7 @@ async fn a_corpus_moves_to_another_model_and_back_while_it_is_searched_and_writt
     yardstick.assert_ranks(&client, &notes, 0).await;
     load.goes_on(9).await;
 
-    // Each step twice: the second time nothing is done.
+    // Each step twice: the second time nothing happens.
     let steps = [
         ("start", 0, Phase::Filling),
         ("cut-over", 1, Phase::CutOver),
@@ -347,7 +349,7 @@ async fn a_corpus_moves_to_another_model_and_back_while_it_is_searched_and_writt
         assert_eq!(now(&client, &notes).await, is(model, phase), "{step}");
         yardstick.assert_ranks(&client, &notes, model).await;
         load.goes_on(3).await;
-        // What comes is found by the model that is searched.
+        // New documents are found by the model that is searched.
         let text = format!("{} by the river", word('l', number));
         remember(&client, &notes, vec![document(&format!("late{number}"), text.clone())]).await;
         let query = Query { mode: SearchMode::Dense, exact: true, ..Query::new(&text, 1) };
@@ -359,7 +361,7 @@ async fn a_corpus_moves_to_another_model_and_back_while_it_is_searched_and_writt
     load.goes_on(9).await;
     load.end().await;
 
-    // Passages and what names them are as they were.
+    // Passages and their ids are unchanged.
     let places = |chunks: &[Evidence]| -> BTreeMap<String, String> {
         chunks.iter().map(|item| (item.chunk_id.clone(), item.text.clone())).collect()
     };
@@ -376,7 +378,7 @@ async fn a_corpus_moves_to_another_model_and_back_while_it_is_searched_and_writt
     assert!(server.terminate().success());
 }
 
-/// A move that a kill may hit at any moment, and what the corpus is to be like in the end.
+/// Move that a kill may hit at any moment.
 struct Killed<'a> {
     home: &'a Home,
     server: Server,
@@ -391,7 +393,7 @@ impl Killed<'_> {
         self.server.client().await
     }
 
-    /// Takes a step and kills the server while it does or just after; takes it again.
+    /// Takes a step, kills the server during it or just after, and takes the step again.
     async fn take(&mut self, step: Step, model: usize, phase: Phase) -> Client {
         let before = now(&self.server.client().await, &self.notes).await;
         let (client, notes) = (self.server.client().await, self.notes.clone());
@@ -463,7 +465,7 @@ async fn a_cluster_moves_a_corpus_while_all_gateways_search_and_a_node_is_lost()
     cluster.start_again("retriever-1").await;
     filled(&client, &notes).await;
     idle(&client, &notes).await;
-    // From now on shards stay where they are, once the node that came back has its own again.
+    // From now on shards stay where they are, once the node that came back owns its own again.
     eventually("the shards are where they belong", async || {
         for _ in 0..20 {
             let found = other.search(&notes, Query::new("river", 1)).await.ok()?;
@@ -486,7 +488,7 @@ async fn a_cluster_moves_a_corpus_while_all_gateways_search_and_a_node_is_lost()
             load.goes_on(9).await;
         }
     }
-    // By the other gateway, which may not have heard of the step before.
+    // Through the other gateway, which may not have heard of the previous step.
     take(&client, &notes, Step::Back).await;
     take(&other, &notes, Step::CutOver).await;
     take(&client, &notes, Step::Confirm).await;
@@ -517,7 +519,7 @@ async fn a_snapshot_taken_in_the_middle_goes_on_where_it_is_restored() {
     take(&client, &notes, Step::Start).await;
     let taken = home.run_at(&server, &["corpus", "snapshot", "notes", "middle", "--json"]).done();
     assert_eq!(taken["documents"], DOCUMENTS, "{taken}");
-    // What it is moves on, and is gone.
+    // The corpus moves on and is deleted.
     client.reembed_corpus(&notes, Step::Abandon, "").await.unwrap();
     client.delete_corpus(&notes).await.unwrap();
     home.run_at(&server, &["corpus", "restore", "notes", "middle", "--json"]).done();

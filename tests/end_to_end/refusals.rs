@@ -1,4 +1,4 @@
-//! What is refused: with a typed error that names what is wrong, and before anything changes.
+//! Tests of refusals: with a typed error that names the problem, and before anything changes.
 //!
 //! `tests/README.md` lists every case.
 
@@ -18,7 +18,7 @@ use clew_proto::ingest::v1::{DocumentStage, DocumentState};
 use crate::client::{MOST_RESULTS, create, document, remember, text_of};
 use crate::words::{text_with, word};
 
-/// What a server holds: per corpus the documents' states and texts.
+/// Content of a server: the states and texts of the documents of each corpus.
 #[derive(Debug, PartialEq)]
 struct Holdings(BTreeMap<String, Vec<(DocumentState, String)>>);
 
@@ -30,7 +30,7 @@ impl Holdings {
             let mut documents = Vec::new();
             for state in client.documents(&corpus, DocumentStage::Unspecified).await.unwrap() {
                 let text = text_of(client, &corpus, &state.id.parse().unwrap()).await;
-                // Its tree is made of what is held, when there is time.
+                // Tree nodes are built in the background, so their number may change.
                 documents.push((DocumentState { nodes: 0, ..state }, text));
             }
             held.insert(described.name, documents);

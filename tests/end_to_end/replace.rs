@@ -1,4 +1,4 @@
-//! Replaced under the eyes of readers: always one version, always whole.
+//! Test of replacing a document while it is read: readers always see one version, complete.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use crate::harness::{Home, eventually};
 use crate::words::{text_with, word};
 
 const VERSIONS: usize = 100;
-/// Every this many versions the writer waits until the newest is the one that is found; the others
-/// are replaced as fast as they are taken in.
+/// After this many versions, the writer waits until the newest one is found. The other versions are
+/// replaced as fast as they are accepted.
 const WAIT_EVERY: usize = 2;
-/// In every chunk of every version.
+/// Word in every chunk of every version.
 const EVERYWHERE: &str = "xlantern";
 const ID: &str = "replaced";
 
@@ -72,7 +72,7 @@ async fn a_document_replaced_a_hundred_times_is_always_seen_whole_in_one_version
     assert_eq!(listed.iter().filter(|state| state.id == ID).count(), 1);
 }
 
-/// How a reader looks at the document.
+/// Way in which a reader looks at the document.
 #[derive(Clone, Copy, Debug)]
 enum Reader {
     Sparse,
@@ -87,8 +87,8 @@ struct Read {
     versions: usize,
 }
 
-/// Looks at the document until all is done; fails at anything but one version, whole, that is not
-/// older than the one seen before.
+/// Looks at the document until the writer is done. Fails at anything but one complete version that
+/// is not older than the one seen before.
 async fn read(kind: Reader, client: Client, corpus: CorpusName, is_done: Arc<AtomicBool>) -> Read {
     let texts: Vec<String> = (0..=VERSIONS).map(text).collect();
     let (mut looks, mut versions, mut newest) = (0, 0, None);
@@ -102,11 +102,11 @@ async fn read(kind: Reader, client: Client, corpus: CorpusName, is_done: Arc<Ato
     Read { kind, looks, versions }
 }
 
-/// The version seen by one look.
+/// Returns the version that one look sees.
 async fn look(kind: Reader, client: &Client, corpus: &CorpusName, texts: &[String]) -> usize {
     let mut query = match kind {
         Reader::Sparse => query(EVERYWHERE, SearchMode::Sparse),
-        // Both halves of it rank all chunks.
+        // Both parts of the hybrid search rank all chunks.
         Reader::Hybrid => Query { exact: true, ..query(EVERYWHERE, SearchMode::Hybrid) },
         Reader::Exhaustive => exhaustive(EVERYWHERE),
         Reader::Text => {
@@ -115,7 +115,7 @@ async fn look(kind: Reader, client: &Client, corpus: &CorpusName, texts: &[Strin
             return version.unwrap_or_else(|| panic!("no version reads like this: {text}"));
         }
     };
-    // The words are in no other document, so searching by words alone needs no filter.
+    // No other document contains the words, so searching by words alone needs no filter.
     if !matches!(kind, Reader::Sparse) {
         query.filter.documents = vec![id(ID)];
     }

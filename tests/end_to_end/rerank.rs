@@ -1,4 +1,5 @@
-//! Rerankers, behind an endpoint and in a folder, and embedding models behind an endpoint.
+//! Tests of rerankers, behind an endpoint and in a folder, and of embedding models behind an
+//! endpoint.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -14,7 +15,7 @@ use crate::client::{create, create_in_shards, document, remember};
 use crate::cluster::processes::Cluster;
 use crate::harness::{Home, PATIENCE, Ran, Server, eventually};
 
-/// What is asked, and said by some of the documents.
+/// Question, whose words some of the documents contain.
 const QUESTION: &str = "who lives in the old house by the river";
 
 fn documents() -> Vec<clew_core::Document> {
@@ -43,7 +44,7 @@ fn reranks(request: &ModelRequest) -> bool {
     request.path.ends_with("/rerank")
 }
 
-/// Scores for so many passages, the last the best.
+/// Replies with scores for `passages` passages, the last one best.
 fn last_first(passages: usize) -> ModelReply {
     let item = |i: usize| json!({ "index": i, "relevance_score": (i + 1) as f64 / 100.0 });
     let results: Vec<Value> = (0..passages).map(item).collect();
@@ -84,7 +85,7 @@ async fn a_reranker_behind_an_endpoint_orders_what_is_found_and_is_paid_for() {
     assert!(reranks(&asked) && asked.body["query"] == QUESTION, "{asked:?}");
     assert_eq!(asked.body["documents"].as_array().unwrap().len(), 8);
 
-    // A question has it read for each search of its strategy.
+    // A question reranks each search of its strategy.
     let ask = ["ask", "--corpus", "notes", "--json", "-k", "3", "--rerank", "8", QUESTION];
     let answered = home.run_at(&server, &ask).done();
     assert!(answered["cost"]["reranked_tokens"].as_u64().unwrap() > 0, "{answered}");
@@ -160,7 +161,7 @@ async fn the_encoders_of_a_cluster_rerank_with_the_model_of_a_folder() {
     cluster.stop();
 }
 
-/// A server whose embedding model is behind an endpoint.
+/// Starts a server whose embedding model is behind an endpoint.
 fn serve_with(home: &Home, endpoint: &ModelEndpoint, settings: &[(&str, &str)]) -> Server {
     let mut command = home.clew();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(home.data_dir());
@@ -190,7 +191,7 @@ async fn dense(client: &Client, notes: &CorpusName) -> Result<Vec<String>, clew_
 async fn a_corpus_is_made_with_an_embedding_model_behind_an_endpoint() {
     let (home, endpoint) = (Home::new(), ModelEndpoint::start().unwrap());
     endpoint.set_dimension(16);
-    // Whoever is asked first fails, and is asked again.
+    // The first request fails and is sent again.
     endpoint.script([ModelReply::Status(500, None)]);
     let server = serve_with(&home, &endpoint, &[]);
     let client = server.client().await;
@@ -222,7 +223,7 @@ async fn a_corpus_is_made_with_an_embedding_model_behind_an_endpoint() {
     assert!(searched.done()["cost"]["embedded_tokens"].as_u64().unwrap() > 0);
     assert!(server.terminate().success());
 
-    // With another prefix these are other vectors.
+    // Another prefix makes other vectors.
     let other = [("CLEW_ENCODER__ENDPOINT__PASSAGE_PREFIX", "text:")];
     let server = serve_with(&home, &endpoint, &other);
     let client = server.client().await;

@@ -1,4 +1,5 @@
-//! Data directories in a bucket on S3-compatible storage. A cluster over one is in `tests/faults`.
+//! Tests of data directories in a bucket on S3-compatible storage. `tests/faults` tests a cluster
+//! over one.
 
 use std::process::Command;
 use std::time::Duration;
@@ -58,14 +59,15 @@ async fn a_process_that_starts_later_has_the_data_directory_and_the_earlier_one_
     let error = client.document(&notes, &id("a")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WrongState, "{}", error.chain());
     assert!(error.message().contains("another process"), "{}", error.message());
-    // It does not take the shard back.
+    // The first server does not take the shard back.
     tokio::time::sleep(Duration::from_millis(500)).await;
     remember(&later, &notes, vec![document("c", text_with(&["xthird"]))]).await;
     assert_eq!(counts(&later, &notes).await.documents, 3);
     assert!(second.terminate().success());
 }
 
-/// What a bucket is refused for, by the start and by `doctor`, with nothing served and nothing left in it.
+/// Asserts that a start and `doctor` refuse a bucket for the same reason, that nothing is served,
+/// and that nothing is left in it. Returns the log of the server.
 async fn refused(faults: S3Faults) -> String {
     let home = Home::new();
     let bucket = tokio::task::spawn_blocking(move || S3Server::start_faulty(faults).unwrap());
@@ -85,7 +87,7 @@ async fn refused(faults: S3Faults) -> String {
     let failed = findings.filter(|finding| finding["state"] == "fail");
     let failed: Vec<_> = failed.map(|finding| finding["found"].as_str().unwrap()).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
-    // By the same words, but for how far a clock was at that moment.
+    // The same words, except for the clock difference at that moment.
     let words = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
     assert!(words(&ended.log).contains(&words(failed[0])), "{failed:?}\n{}", ended.log);
     assert_eq!(bucket.objects().unwrap(), [""; 0]);
@@ -110,7 +112,7 @@ async fn nothing_is_served_over_a_bucket_whose_clock_is_far_away() {
             assert!(said.contains(part), "{said}");
         }
     }
-    // As far as it is allowed.
+    // A clock difference within the configured limit is accepted.
     let faults = S3Faults { clock_ahead_secs: 120, ..S3Faults::default() };
     let bucket = tokio::task::spawn_blocking(move || S3Server::start_faulty(faults).unwrap());
     let (home, bucket) = (Home::new(), bucket.await.unwrap());

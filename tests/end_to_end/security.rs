@@ -1,4 +1,5 @@
-//! Who gets in, what he reaches, and what those who mean harm can do: on real servers with real certificates.
+//! Tests of security on real servers with real certificates: who gets in, what they can reach, and
+//! what attackers can do.
 
 mod cluster;
 mod keys;

@@ -1,5 +1,5 @@
-//! Snapshots: taken while the corpus is written to and searched, killed in the middle, and restored to
-//! another data directory after the first is destroyed.
+//! Tests of snapshots: taken while the corpus is written to and searched, killed in the middle, and
+//! restored to another data directory after the first is destroyed.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -23,14 +23,14 @@ use crate::words::{text_with, word};
 
 const SHARDS: u32 = 4;
 const DOCUMENTS: usize = 60;
-/// Kills while a snapshot is taken, and while it is restored.
+/// Number of kills while a snapshot is taken, and while it is restored.
 const KILLS: usize = 8;
-/// Longest time from a call to the kill: about what it takes.
+/// Maximum time from a call to the kill: about as long as the call takes.
 const LONGEST_DELAY: Duration = Duration::from_millis(400);
 
 const PLACE: &str = "CLEW_STORAGE__SNAPSHOTS";
 
-/// A server on the data directory, with a place for snapshots beside it.
+/// Starts a server on the data directory, with a place for snapshots beside it.
 fn serve(home: &Home) -> Server {
     Server::start(serve_command(home))
 }
@@ -57,7 +57,7 @@ async fn take(client: &Client, notes: &CorpusName, name: &str) -> Result<wire::S
     Err(Error::internal("the stream ended too early"))
 }
 
-/// The same for restoring.
+/// Restores a snapshot, to its end or until the server is gone.
 async fn restore(client: &Client, notes: &CorpusName, name: &str) -> Result<wire::Corpus, Error> {
     use wire::restore_corpus_response::Event;
     let name = name.parse().unwrap();
@@ -70,7 +70,8 @@ async fn restore(client: &Client, notes: &CorpusName, name: &str) -> Result<wire
     Err(Error::internal("the stream ended too early"))
 }
 
-/// What searches find: every chunk by its vector, with its score, and some documents by their words.
+/// Returns what searches find: every chunk by its vector, with its score, and some documents by
+/// their words.
 async fn answers(client: &Client, notes: &CorpusName) -> BTreeMap<String, String> {
     let all = search(client, notes, exhaustive("the river")).await;
     let mut found: BTreeMap<_, _> =
@@ -113,12 +114,13 @@ async fn taking_and_restoring_go_on_after_kills_and_bring_back_what_was_acknowle
         server.kill();
         let is_answered = taking.await.unwrap().is_ok();
         server = serve(&home);
-        // Whether it is finished is what the storage says: a kill may fall between the end and the answer.
+        // The storage decides whether the snapshot is finished: a kill may fall between the end and
+        // the answer.
         let is_taken = !server.client().await.snapshots(&notes).await.unwrap().is_empty();
         assert!(is_taken || !is_answered, "what was taken is gone");
         hit += usize::from(!is_taken);
         if is_taken {
-            // The next one is to have what is acknowledged until then.
+            // The next snapshot must contain what is acknowledged until then.
             std::fs::remove_dir_all(home.path("snapshots/notes")).unwrap();
         }
     }
@@ -140,7 +142,7 @@ async fn taking_and_restoring_go_on_after_kills_and_bring_back_what_was_acknowle
         server.kill();
         let is_restored = restoring.await.unwrap().is_ok();
         server = serve(&home);
-        // It is there whole or not at all.
+        // The corpus exists complete or not at all.
         match server.client().await.corpus(&notes).await {
             Ok(found) => {
                 assert_eq!(found.counts.unwrap().documents, acknowledged as u64);
@@ -176,7 +178,7 @@ async fn a_cluster_is_restored_to_another_number_of_nodes_after_its_data_is_dest
     let documents = (0..DOCUMENTS).map(|i| document(&format!("d{i}"), text(i))).collect();
     remember(&client, &notes, documents).await;
 
-    // Under load: what was acknowledged before is in it, and nobody is refused.
+    // Under load: the snapshot contains what was acknowledged before, and nobody is refused.
     let (load, name) = (cluster.client().await, notes.clone());
     let load = tokio::spawn(async move {
         let until = Instant::now() + Duration::from_secs(2);
@@ -243,7 +245,7 @@ async fn what_is_in_a_bucket_is_restored_to_a_folder_without_what_was_forgotten_
     client.forget(&notes, &[id("d3"), id("d5")]).await.unwrap();
     let ids = home.write("forgotten", "d3\nd5\nd999\n");
     client.delete_corpus(&notes).await.unwrap();
-    // In the same bucket, in which a corpus of that name was.
+    // In the same bucket, which held a corpus of that name before.
     let restored = restore(&client, &notes, "nightly").await.unwrap();
     assert_eq!(restored.counts.unwrap().documents, DOCUMENTS as u64);
     assert_eq!(answers(&client, &notes).await, before);
@@ -302,7 +304,7 @@ async fn what_cannot_be_taken_or_restored_is_refused_in_words() {
     assert_eq!(home.run_embedded(&take).done()["documents"], 0);
     assert_eq!(home.run_embedded(&["corpus", "delete", "notes", "--json"]).code, Some(0));
 
-    // Another model than the one its vectors are of.
+    // A model other than that of the corpus' vectors.
     let model = home.path("other-model");
     std::fs::create_dir(&model).unwrap();
     clew_testkit::write_tiny_bert(&model, 2).unwrap();
@@ -334,7 +336,7 @@ async fn snapshots_are_deleted_by_name_and_by_age_and_a_corpus_that_goes_tells_o
         run(&[&["snapshot", "delete", "notes", "--json"], asked].concat()).done()
     };
     assert_eq!(names(&delete(&["--older-than", "30d"])["deleted"]), [""; 0]);
-    // The oldest first, and not the newest.
+    // Deletes the oldest first, but not the newest.
     let old = ["--older-than", "0s"];
     assert_eq!(names(&delete(&[&old[..], &["--dry-run"]].concat())["deleted"]), ["c", "b"]);
     assert_eq!(listed(), ["a", "b", "c"]);
@@ -358,7 +360,7 @@ async fn snapshots_are_deleted_by_name_and_by_age_and_a_corpus_that_goes_tells_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_whose_deletion_was_killed_is_whole_or_gone() {
-    /// About what a deletion takes.
+    /// About as long as a deletion takes.
     const LONGEST: Duration = Duration::from_millis(250);
     let mut random = random();
     let home = Home::new();
@@ -392,12 +394,12 @@ async fn a_snapshot_whose_deletion_was_killed_is_whole_or_gone() {
         let client = server.client().await;
         match client.snapshots(&notes).await.unwrap().len() {
             0 => assert_eq!(files(), 0, "the listing removes what is left of {left} files"),
-            // A tombstone that was not put may lie beside them by another name.
+            // A tombstone that was not put in place may lie beside them under another name.
             _ => assert!(!is_answered && files() >= all, "{left} of {all} files are left"),
         }
     }
     println!("of {KILLS} kills {cut_short} hit the removing");
-    // What is still there can be restored.
+    // A snapshot that still exists can be restored.
     let client = server.client().await;
     if client.snapshots(&notes).await.unwrap().is_empty() {
         take(&client, &notes, "nightly").await.unwrap();

@@ -1,4 +1,4 @@
-//! What processes tell about themselves: traces that a collector receives, metrics that Prometheus reads, health that
+//! Tests of telemetry: traces that a collector receives, metrics that Prometheus reads, health that
 //! probes ask for, and logs.
 
 mod collector;
@@ -20,7 +20,7 @@ use crate::words::{text_with, word};
 use collector::{Collector, Span};
 use scrape::{get, parse};
 
-/// The document of these tests, and a question that it answers.
+/// Document of these tests, and a question that it answers.
 const TEXT: &str = "The lighthouse keeper of Skerryvore counts seventeen puffins at dawn.";
 const QUESTION: &str = "How many puffins does the lighthouse keeper count?";
 
@@ -52,7 +52,7 @@ async fn a_document_and_a_question_are_one_trace_each_through_every_service() {
     ];
     let trace = trace_with(&collector, &expected).await;
     trace.goes(&expected);
-    // What is derived of it later goes on with the trace.
+    // Deriving, which happens later, continues the trace.
     trace.goes(&[
         ("clew-retriever", "shard.accept"),
         ("clew-retriever", "shard.derive"),
@@ -131,7 +131,7 @@ async fn documents_that_are_committed_together_each_have_the_commit_in_their_tra
         .filter(|span| span.name == "shard.commit" && accepts.contains(span.parent.as_str()))
         .collect();
     assert_eq!(commits.len(), 20, "one for each document");
-    // Of those committed together all but the first link the first.
+    // Of the commits in one batch, all but the first link to the first.
     let firsts: BTreeSet<&str> =
         commits.iter().flat_map(|span| &span.links).map(String::as_str).collect();
     assert!(firsts.iter().all(|first| commits.iter().any(|span| span.id == *first)));
@@ -166,7 +166,7 @@ async fn prometheus_reads_all_that_alerts_and_dashboards_ask_about() {
             |address: &String| get(address, "/metrics").filter(|(status, _)| *status == 200);
         admin.iter().filter_map(scraped).map(|(_, text)| text).collect()
     };
-    // Rows are counted by maintenance, which may have come before the last document.
+    // Maintenance counts rows, and may have run before the last document.
     let scraped = eventually("nodes answer, and all is checked and counted", async || {
         let scraped = scrape();
         let samples: Vec<_> = scraped.iter().map(|text| parse(text)).collect();
@@ -203,7 +203,7 @@ async fn prometheus_reads_all_that_alerts_and_dashboards_ask_about() {
     assert_eq!(value("clew_cluster_members", "role=\"retriever\",state=\"serving\""), Some(1.0));
     assert!(all["clew_queue_capacity"].keys().any(|labels| labels.contains("queue=\"encoder\"")));
     assert!(all["clew_process_resident_memory_bytes"][""] > 1e6);
-    // Names of corpora are their tenants' own.
+    // Names of corpora belong to their tenants.
     assert!(scraped.iter().all(|text| !text.contains("notes")));
 
     let scrape = cluster.write("scrape.txt", &scraped.concat());
@@ -287,21 +287,21 @@ async fn lines_of_a_log_tell_their_trace_with_and_without_a_collector() {
     assert_eq!(line["fields"]["code"], "OK", "{line}");
     let (trace, span) = (line["trace_id"].as_str().unwrap(), line["span_id"].as_str().unwrap());
     assert!(trace.len() == 32 && span.len() == 16 && trace.bytes().any(|b| b != b'0'), "{line}");
-    // Every line is one JSON object, but for those that say where it listens.
+    // Every line that begins with a brace is one JSON object. Lines about addresses are plain text.
     for line in server.log().lines().filter(|line| line.starts_with('{')) {
         serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     }
     assert!(server.terminate().success());
 }
 
-/// Stands in everything that the tenant of this test writes.
+/// Word in everything that the tenant of this test writes.
 const CANARY: &str = "kanarienvogel";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_a_tenant_wrote_is_told_and_a_document_has_a_tag() {
     let collector = Collector::start().await;
     let model = ModelEndpoint::start().unwrap();
-    // A model that says what it was told, as some servers do in their refusals.
+    // A model that repeats what it was told, as some servers do in their refusals.
     model.reply_by(|request| match request.last() {
         text if text.contains("unreadable") => ModelReply::Refusal(400, text.to_owned()),
         text => ModelReply::Text(text.to_owned()),
@@ -357,7 +357,7 @@ async fn nothing_that_a_tenant_wrote_is_told_and_a_document_has_a_tag() {
     ];
     for arguments in asked {
         let ran = home.run_at(&server, arguments);
-        // What the model says is no answer, and the rest is done.
+        // The model's reply is not an answer, so `ask` may fail. The other commands succeed.
         assert!(ran.code == Some(0) || arguments[0] == "ask", "{arguments:?}: {ran:?}");
     }
     let scraped = get(&admin, "/metrics").unwrap().1;
@@ -400,7 +400,7 @@ async fn without_the_collector_requests_go_on_and_what_is_lost_is_counted() {
     assert!(began.elapsed() < PATIENCE / 2, "its end does not wait for the collector");
 }
 
-/// Waits until `/health` answers what is expected.
+/// Waits until `/health` answers as expected.
 async fn health(admin: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
     eventually("health is as expected", async || {
         let (_, body) = get(admin, "/health")?;
@@ -410,32 +410,32 @@ async fn health(admin: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
     .await
 }
 
-/// Where the admin port of a server is.
+/// Returns the admin address of a server.
 fn admin_of(server: &Server) -> String {
     let log = server.log();
     let line = log.lines().find_map(|line| line.strip_prefix("metrics and health on http://"));
     line.unwrap_or_else(|| panic!("no admin port:\n{log}")).to_owned()
 }
 
-/// The spans of one trace.
+/// Spans of one trace.
 #[derive(Debug)]
 struct Trace(Vec<Span>);
 
-/// The trace that begins and ends as `expected`, once all of it has come.
+/// Returns the trace that begins and ends as `expected`, once all of it has arrived.
 async fn trace_with(collector: &Collector, expected: &[(&str, &str)]) -> Trace {
     let is =
         |span: &Span, (service, name): (&str, &str)| span.service == service && span.name == name;
     let (first, last) = (expected[0], expected[expected.len() - 1]);
     let id = eventually("the trace comes", async || {
         let spans = collector.spans();
-        // A client opens several streams, of which one has the document.
+        // A client opens several streams, of which one carries the document.
         let firsts = spans.iter().filter(|span| is(span, first) && span.parent.is_empty());
         let mut whole = firsts
             .filter(|root| spans.iter().any(|span| span.trace == root.trace && is(span, last)));
         whole.next().map(|root| root.trace.clone())
     })
     .await;
-    // What comes after the last has to be sent as well.
+    // Spans that end after the last expected one have to arrive as well.
     let of_trace =
         || collector.spans().into_iter().filter(|span| span.trace == id).collect::<Vec<_>>();
     let mut seen = of_trace().len();
@@ -450,7 +450,7 @@ async fn trace_with(collector: &Collector, expected: &[(&str, &str)]) -> Trace {
 }
 
 impl Trace {
-    /// Whether spans of these services and names are each the parent of the next.
+    /// Asserts that spans of these services and names are each the parent of the next.
     fn goes(&self, way: &[(&str, &str)]) {
         let is_whole = |first: &Span| {
             let mut parents = vec![first];
@@ -469,7 +469,7 @@ impl Trace {
     }
 }
 
-/// A line a span: who, what, and what it is below.
+/// One line per span: service, name, and the parent.
 impl std::fmt::Display for Trace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for span in &self.0 {

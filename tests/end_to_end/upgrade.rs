@@ -1,5 +1,6 @@
-//! What one corpus has to do with the others: nothing, also where its register is damaged or written by another
-//! release. Releases run side by side as in an upgrade node by node, and on the way back.
+//! Tests that corpora do not affect each other, even if the register of one is damaged or written
+//! by another release. Releases run side by side as in an upgrade node by node, and on the way
+//! back.
 
 use std::time::Instant;
 
@@ -19,7 +20,8 @@ use crate::words::text_with;
 const SHARDS: u32 = 4;
 const RETRIEVERS: [&str; 2] = ["retriever-0", "retriever-1"];
 
-/// Waits until every shard of a corpus answers, and holds these documents and no others.
+/// Waits until every shard of a corpus answers. Asserts that it holds these documents and no
+/// others.
 async fn holds(client: &Client, name: &CorpusName, documents: &[&str]) {
     eventually("every shard answers", async || {
         let query = exhaustive("the");
@@ -35,7 +37,7 @@ async fn holds(client: &Client, name: &CorpusName, documents: &[&str]) {
     assert_eq!(counts.documents, documents.len() as u64, "{name}");
 }
 
-/// Brings a document, and waits until it can be found.
+/// Ingests a document and waits until it can be found.
 async fn bring(client: &Client, name: &CorpusName, document_id: &str) {
     let document = document(document_id, text_with(&[&format!("x{document_id}")]));
     eventually("every shard takes documents", async || {
@@ -45,7 +47,7 @@ async fn bring(client: &Client, name: &CorpusName, document_id: &str) {
     remember(client, name, vec![document]).await;
 }
 
-/// Why a corpus of the list cannot be used; `None` if it can.
+/// Returns the reason why a listed corpus cannot be used. Returns `None` if it can.
 async fn fault(client: &Client, name: &CorpusName) -> Option<String> {
     let listed = client.corpora().await.unwrap();
     let found = listed.into_iter().find(|corpus| corpus.name == name.as_str());
@@ -68,7 +70,7 @@ async fn a_damaged_register_stops_its_corpus_alone_and_it_is_back_with_it() {
     std::fs::write(&register, "{").unwrap();
     let stopped = eventually("the corpus stops", async || client.corpus(&bad).await.err()).await;
     assert_eq!((stopped.kind(), stopped.reason()), (ErrorKind::DataLoss, "DATA_LOSS"));
-    // Until its owners have closed them, some of its shards may answer.
+    // Some of its shards may answer until their owners have closed them.
     let refused = eventually("no shard answers", async || {
         let searched = client.search(&bad, exhaustive("the")).await;
         searched.err().filter(|error| error.kind() == ErrorKind::DataLoss)
@@ -78,14 +80,14 @@ async fn a_damaged_register_stops_its_corpus_alone_and_it_is_back_with_it() {
     assert_eq!(fault(&client, &bad).await.as_deref(), Some("DATA_LOSS"));
     assert_eq!(fault(&client, &good).await, None);
 
-    // All others go on: shards move, corpora are made and deleted.
+    // All other corpora continue: shards move, corpora are created and deleted.
     cluster.kill("retriever-1");
     holds(&client, &good, &["first"]).await;
     bring(&client, &good, "second").await;
     let new = create_in_shards(&client, "new", SHARDS).await;
     bring(&client, &new, "first").await;
     client.delete_corpus(&new).await.unwrap();
-    // One that starts finds the damage there.
+    // A retriever that starts finds the damage.
     cluster.start_again("retriever-1").await;
     cluster.kill("retriever-0");
     holds(&client, &good, &["first", "second"]).await;
@@ -99,7 +101,7 @@ async fn a_damaged_register_stops_its_corpus_alone_and_it_is_back_with_it() {
     assert_eq!(fault(&client, &bad).await, None);
 }
 
-/// Asks one retriever about the corpora, past the gateway.
+/// Connects to the catalogue service of one retriever, past the gateway.
 async fn catalogue(
     cluster: &Cluster,
     retriever: &str,
@@ -107,9 +109,9 @@ async fn catalogue(
     CatalogueServiceClient::connect(cluster.endpoint(retriever)).await.unwrap()
 }
 
-/// Has one retriever make a corpus of the settings of another.
+/// Makes one retriever create a corpus with the settings of another corpus.
 async fn make_at(cluster: &Cluster, retriever: &str, settings: Corpus, name: &CorpusName) {
-    // So many that some belong to each.
+    // So many shards that some belong to each retriever.
     let shards = 16;
     let corpus = Some(Corpus { name: name.to_string(), shards, counts: None, ..settings });
     let message = shards::CreateCorpusRequest { corpus };
@@ -132,7 +134,8 @@ async fn an_upgrade_node_by_node_and_the_way_back_leave_every_corpus_that_a_rele
     let (ours, theirs) = (create_in_shards(&client, "ours", SHARDS).await, corpus("theirs"));
     bring(&client, &ours, "before").await;
 
-    // One of two is of the next release, which raised the format, and writes a corpus in it.
+    // One of two retrievers runs the next release, which raised the format, and writes a corpus in
+    // it.
     cluster.of_next_release.insert("retriever-1".to_owned());
     cluster.restart("retriever-1").await;
     holds(&client, &ours, &["before"]).await;
@@ -140,14 +143,15 @@ async fn an_upgrade_node_by_node_and_the_way_back_leave_every_corpus_that_a_rele
     make_at(&cluster, "retriever-1", settings, &theirs).await;
     assert_eq!(code_at(&cluster, "retriever-1", &theirs).await, Code::Ok);
     assert_eq!(code_at(&cluster, "retriever-0", &theirs).await, Code::FailedPrecondition);
-    // Whichever retriever a gateway asks, it finds one that knows it, and the shards that belong there.
+    // Whichever retriever a gateway asks, it finds one that knows the corpus, and the shards that
+    // belong there.
     let found = eventually("some of its shards answer", async || {
         client.search(&theirs, exhaustive("the")).await.ok()
     })
     .await;
     assert!(!found.shards_missing.is_empty(), "who does not know it has none: {found:?}");
     bring(&client, &ours, "between").await;
-    // The other goes on with what it knows, by itself.
+    // The other retriever continues alone with what it knows.
     cluster.kill("retriever-1");
     holds(&client, &ours, &["before", "between"]).await;
     let refused =
@@ -157,7 +161,7 @@ async fn an_upgrade_node_by_node_and_the_way_back_leave_every_corpus_that_a_rele
     assert_eq!(fault(&client, &theirs).await.as_deref(), Some("NEWER_FORMAT"));
     assert_eq!(fault(&client, &ours).await, None);
 
-    // Both are of the next release.
+    // Both run the next release.
     cluster.start_again("retriever-1").await;
     cluster.of_next_release.insert("retriever-0".to_owned());
     cluster.restart("retriever-0").await;
@@ -168,7 +172,8 @@ async fn an_upgrade_node_by_node_and_the_way_back_leave_every_corpus_that_a_rele
         assert_eq!(fault(&client, name).await, None, "{name}");
     }
 
-    // And both are of the one before again: it knows what it knew, with what was brought since.
+    // Both run the previous release again. It has the corpora that it knew, with what was ingested
+    // since.
     cluster.of_next_release.clear();
     for name in RETRIEVERS {
         cluster.restart(name).await;
@@ -181,7 +186,7 @@ async fn an_upgrade_node_by_node_and_the_way_back_leave_every_corpus_that_a_rele
     let accepted = send(&client, &theirs, vec![document("lost", "Never.")]).await;
     assert_eq!(accepted[0].as_ref().unwrap_err().reason, "NEWER_FORMAT");
 
-    // Nothing of the other was touched meanwhile.
+    // Nothing of the other corpus was touched meanwhile.
     cluster.of_next_release.extend(RETRIEVERS.map(str::to_owned));
     for name in RETRIEVERS {
         cluster.restart(name).await;

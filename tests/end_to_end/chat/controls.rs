@@ -1,5 +1,6 @@
-//! The control points of LongMemEval, through the command line and `ChatService`: by which keys turns are found, how
-//! several are merged, what is recalled as one, what is made of times, and how what is recalled is read.
+//! Tests of the control points of LongMemEval, through the command line and `ChatService`: the keys
+//! by which turns are found, how several are merged, what is recalled as one, the use of time, and
+//! how passages are read.
 
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::{Value, json};
@@ -9,7 +10,8 @@ use crate::harness::{Home, Ran, Server};
 
 const QUESTION: &str = "Which cat did I adopt?";
 
-/// A question with the very words that will be asked, and a statement made by the way.
+/// Returns a question with the very words that will be asked, and a statement that is made in
+/// passing.
 fn said() -> Vec<Value> {
     let by_the_way = "How do I get ink out of a shirt of linen that was washed twice already, and would you use milk or \
                       rather lemon for it? I adopted a cat from the harbour.";
@@ -21,7 +23,7 @@ fn said() -> Vec<Value> {
     ]
 }
 
-/// A server with a corpus that was made with `options`, and runs `clew` against it.
+/// Server with a corpus that was created with `options`, against which `clew` runs.
 struct Chats {
     home: Home,
     server: Server,
@@ -53,12 +55,12 @@ impl Chats {
         self.chat("recall", more).done()["items"].as_array().unwrap().clone()
     }
 
-    /// Where the best that is recalled stands.
+    /// Returns the place of the best item that is recalled.
     fn best(&self, more: &[&str]) -> (String, Vec<u64>) {
         place(&self.recall(&[more, &["-k", "1"]].concat())[0])
     }
 
-    /// The field at fault of a refused request.
+    /// Returns the field at fault and the description of a refused request.
     fn refused(&self, action: &str, more: &[&str]) -> (String, String) {
         let error = self.chat(action, more).error();
         let violation = &error["violations"][0];
@@ -73,11 +75,11 @@ fn a_question_chooses_among_the_keys_of_its_corpus_and_how_they_are_merged() {
     let (statement, question) =
         (("monday".to_owned(), vec![0, 1]), ("tuesday".to_owned(), vec![0, 1]));
     assert_eq!(chats.best(&["--keys", "value"]), question);
-    // What is stated by the way is found by nothing else, since a question states nothing.
+    // The key `fact` finds only the statement made in passing, because a question states nothing.
     assert_eq!(chats.best(&["--keys", "fact"]), statement);
     let by_fact = chats.recall(&["--keys", "fact"]);
     assert!(by_fact.len() == 1 && place(&by_fact[0]) == statement, "{by_fact:?}");
-    // Each is the first by one of the keys; by ranks each key has its say.
+    // Each item is the best by one of the keys. With merged ranks, each key has a say.
     let best = chats.recall(&["--keys", "value,fact"]);
     let ranked = chats.recall(&["--keys", "value,fact", "--merging", "rank"]);
     let score = |items: &[Value], at: &(String, Vec<u64>)| {
@@ -105,7 +107,7 @@ fn keys_that_a_corpus_does_not_have_are_refused_before_anything_is_done() {
     let chats = Chats::with(&[], &[]);
     assert_eq!(chats.refused("recall", &["--keys", "fact"]).0, "keys");
     assert_eq!(chats.refused("ask", &["--merging", "rank"]).0, "merging");
-    // What is chosen as by default changes nothing.
+    // Choosing the defaults explicitly changes nothing.
     let explicit =
         ["--value", "round", "--time", "boost", "--history", "latest", "--merging", "best"];
     assert_eq!(chats.recall(&explicit), chats.recall(&[]));
@@ -141,7 +143,7 @@ fn what_a_corpus_is_made_with_holds_where_a_question_does_not_say_otherwise() {
     assert_eq!(shown["chat"]["notes"], "chain", "{shown}");
 }
 
-/// Finds nothing, and infers one day.
+/// Replies that nothing was found, and infers one day.
 fn reads(request: &ModelRequest) -> ModelReply {
     let format = request.body["response_format"].to_string();
     let mut reply = match format.contains("\"suffices\"") {
@@ -163,7 +165,8 @@ fn a_model_reads_with_notes_or_at_once_and_passages_as_json_or_as_texts() {
         ("CLEW_GENERATOR__ENDPOINT__MODEL", "test".to_owned()),
     ];
     let chats = Chats::with(&settings, &["--chat-layout", "text"]);
-    // What the model was shown: whether it was to take notes, and passages as JSON.
+    // Returns what the model was shown: whether it was to take notes, and whether passages were
+    // JSON.
     let shown = |more: &[&str]| {
         let before = endpoint.requests().len();
         let when = ["--asked-at", "2024-05-22T10:00:00Z"];
@@ -184,6 +187,6 @@ fn a_model_reads_with_notes_or_at_once_and_passages_as_json_or_as_texts() {
     assert_eq!(shown(&["--layout", "json"]), ((true, true), 1));
     assert_eq!(shown(&["--notes", "direct"]), ((false, false), 1));
     assert_eq!(shown(&["--notes", "direct", "--layout", "json"]), ((false, true), 1));
-    // The time that is asked about is inferred by another prompt.
+    // Another prompt infers the time that is asked about.
     assert_eq!(shown(&["--infer", "model", "--notes", "direct", "-k", "1"]).1, 2);
 }

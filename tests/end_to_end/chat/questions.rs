@@ -1,5 +1,5 @@
-//! The seven kinds of questions that people ask of conversations ("LongMemEval", section 3.1), each answered
-//! without a language model, with the real embedding model.
+//! Tests of the seven kinds of questions that people ask of conversations ("LongMemEval", section
+//! 3.1), each answered without a language model, with the real embedding model.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Home, Ran};
 
-/// Days of May 2024, who speaks, and what is said: a year of somebody's life with other matters in between.
+/// Days of May 2024, the role, and what is said: statements of a person among other matters.
 const SAID: [(u32, &str, &str); 22] = [
     (1, "user", "I just got back from the shelter: I adopted a cat and named her Ariadne."),
     (1, "assistant", "Congratulations! Keep her in one quiet room for the first days."),
@@ -67,7 +67,7 @@ impl Memory {
     }
 }
 
-/// The model that `make setup` installs.
+/// Returns the folder of the model that `make setup` installs.
 fn model() -> PathBuf {
     let cache = "../../.cache/models/all-MiniLM-L6-v2";
     Path::new(env!("CARGO_MANIFEST_DIR")).join(cache)

@@ -1,4 +1,4 @@
-//! The processes of a cluster.
+//! Processes of a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -22,18 +22,18 @@ const TIMES: [(&str, &str); 7] = [
     ("CLEW_PEERS__RECONNECT_MAX_MS", "300"),
 ];
 
-/// A gateway, a generator, a graph builder, an encoder, some retrievers and Redis.
+/// Cluster with a gateway, a generator, a graph builder, an encoder, some retrievers and Redis.
 pub struct Cluster {
     home: Home,
     redis: RedisServer,
     nodes: BTreeMap<String, Server>,
-    /// Where each node listens, so that it comes back at the same address.
+    /// Address of each node, so that it comes back at the same one.
     addresses: BTreeMap<String, String>,
-    /// What its nodes are configured with besides; `{role}` in it is each node's own.
+    /// Additional settings of the nodes, in which `{role}` stands for the role of each node.
     settings: Vec<(&'static str, String)>,
     /// Folders of the encoder's model, and of a second one.
     pub models: (PathBuf, Option<PathBuf>),
-    /// The nodes that are of the next release from when they start next.
+    /// Nodes that run the next release from their next start on.
     pub of_next_release: BTreeSet<String>,
 }
 
@@ -69,7 +69,7 @@ impl Cluster {
         self.nodes.insert(name.to_owned(), server);
     }
 
-    /// Ends a node, which hands over what it has, and starts it again.
+    /// Ends a node gracefully, so that it hands over its shards, and starts it again.
     pub async fn restart(&mut self, name: &str) {
         let node = self.nodes.remove(name).expect("a node that runs");
         let ended = tokio::task::spawn_blocking(move || node.terminate()).await.unwrap();
@@ -77,7 +77,7 @@ impl Cluster {
         self.start_again(name).await;
     }
 
-    /// What starts a node.
+    /// Returns the command that starts a node.
     pub fn command(&self, name: &str) -> Command {
         let (role, _) = name.rsplit_once('-').unwrap();
         let listen = self.addresses.get(name).map_or("127.0.0.1:0", String::as_str);
@@ -98,14 +98,14 @@ impl Cluster {
         command
     }
 
-    /// Ends a node without any warning.
+    /// Kills a node without warning.
     pub fn kill(&mut self, name: &str) {
         println!("kill {name}");
         let mut node = self.nodes.remove(name).expect("a node that runs");
         node.kill();
     }
 
-    /// All that run.
+    /// Returns all running nodes.
     pub fn nodes(&self) -> impl Iterator<Item = &Server> {
         self.nodes.values()
     }
@@ -114,12 +114,12 @@ impl Cluster {
         self.node("gateway-0")
     }
 
-    /// A node that runs.
+    /// Returns a running node.
     pub fn node(&self, name: &str) -> &Server {
         &self.nodes[name]
     }
 
-    /// Where a node is reached.
+    /// Returns the endpoint of a node.
     pub fn endpoint(&self, name: &str) -> String {
         format!("http://{}", self.addresses[name])
     }
@@ -130,7 +130,7 @@ impl Cluster {
             .await
     }
 
-    /// What all nodes keep.
+    /// Returns the data directory that all nodes share.
     pub fn data_dir(&self) -> PathBuf {
         self.home.data_dir()
     }
@@ -142,7 +142,7 @@ impl Cluster {
         folder
     }
 
-    /// Writes a file into the cluster's folder; its path.
+    /// Writes a file into the cluster's folder and returns its path.
     pub fn write(&self, name: &str, content: &str) -> String {
         self.home.write(name, content).to_string_lossy().into_owned()
     }
@@ -152,12 +152,12 @@ impl Cluster {
         self.home.run_at(self.gateway(), arguments)
     }
 
-    /// Ends all nodes; each has to do so by itself.
+    /// Ends all nodes. Each must end gracefully.
     pub fn stop(mut self) {
         let order = ["gateway-0", "generator-0", "graph-builder-0"];
         let mut names: Vec<String> = self.nodes.keys().cloned().collect();
         names.sort_by_key(|name| !order.contains(&name.as_str()));
-        // The encoder last: the others embed with it.
+        // The encoder ends last, because the others embed with it.
         names.sort_by_key(|name| name == "encoder-0");
         for name in names {
             let Some(node) = self.nodes.remove(&name) else { continue };
@@ -167,5 +167,5 @@ impl Cluster {
     }
 }
 
-/// How long a request of a test may take in a cluster that is being hurt.
+/// Maximum time of a request of a test in a cluster whose nodes are killed.
 pub const REQUEST_PATIENCE: Duration = Duration::from_secs(20);

@@ -1,5 +1,5 @@
-//! Conversations: two writers, turns delivered twice, in any order and with clocks that are wrong, and kills in
-//! between leave the memory that one delivery in order makes.
+//! Test of conversations: two writers deliver turns twice, in any order and with wrong clocks, and
+//! the server is killed in between. The memory must be the same as after one delivery in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,13 +23,13 @@ const SESSIONS: u32 = 4;
 const TURNS: u32 = 10;
 const USER: &str = "ada";
 
-/// Every turn holds a word that no other has.
+/// Returns turns, each with a word that no other has.
 fn conversations(random: &mut Rng) -> Vec<Turn> {
     let mut turns = Vec::new();
     for session in 0..SESSIONS {
         for number in 0..TURNS {
             let role = if number % 2 == 0 { Role::User } else { Role::Assistant };
-            // The clocks of two devices, half an hour apart.
+            // Simulates the clocks of two devices, half an hour apart.
             let skew = random.i64(0..2) * 1_800;
             let seconds = i64::from(session) * 86_400 + i64::from(number) * 60 + skew;
             turns.push(Turn {
@@ -49,7 +49,7 @@ fn named(session: u32, number: u32) -> String {
     word('c', (session * TURNS + number) as usize)
 }
 
-/// Delivers turns in batches of one session each, again until each is acknowledged.
+/// Delivers turns in batches of one session each, and repeats each batch until it is acknowledged.
 async fn deliver(endpoint: String, mut turns: Vec<Turn>, batch: usize, seed: u64) {
     let mut random = Rng::with_seed(seed);
     while !turns.is_empty() {
@@ -79,7 +79,7 @@ async fn append(endpoint: &str, turns: Appended) -> Option<wire::AppendTurnsResp
     client.append_turns(turns).await.ok()
 }
 
-/// All that is kept.
+/// Returns all stored turns.
 async fn kept(client: &Client) -> Vec<wire::ListTurnsResponse> {
     let of_user = wire::ListTurnsRequest {
         corpus: "chats".to_owned(),
@@ -89,7 +89,7 @@ async fn kept(client: &Client) -> Vec<wire::ListTurnsResponse> {
     client.list_turns(of_user).await.unwrap().try_collect().await.unwrap()
 }
 
-/// The rounds that are recalled for what all turns hold.
+/// Returns the rounds that are recalled for words that all turns contain.
 async fn recalled(client: &Client) -> BTreeSet<(String, Vec<u32>)> {
     let asked = wire::RecallRequest {
         corpus: "chats".to_owned(),

@@ -1,4 +1,4 @@
-//! An ingest of 500 documents, killed thirty times.
+//! Test of an ingestion of 500 documents that is killed thirty times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,18 +21,19 @@ use crate::harness::{Home, PATIENCE, Server, start_and_kill};
 use crate::words::{text_with, word};
 
 const DOCUMENTS: usize = 500;
-/// Documents sent ahead of their acknowledgements: few, so that the ingestion lasts for all kills.
+/// Number of documents sent ahead of their acknowledgements: few, so that the ingestion lasts for
+/// all kills.
 const WINDOW: usize = 8;
-/// Every this many kills, the server is also killed while it starts and reads its tables.
+/// After this many kills, the server is also killed while it starts and reads its tables.
 const KILL_WHILE_STARTING: usize = 6;
-/// Longest time from the chosen acknowledgement to the kill: about what a commit takes.
+/// Maximum time from the chosen acknowledgement to the kill: about as long as a commit takes.
 const LONGEST_DELAY: Duration = Duration::from_millis(30);
-/// Documents looked at side by side at the end.
+/// Number of documents that are checked concurrently at the end.
 const CHECKS: usize = 8;
-/// Texts compared after each restart; all are compared at the end.
+/// Number of texts that are compared after each restart. All are compared at the end.
 const SAMPLE: usize = 10;
 
-/// What the client sends and what it was told.
+/// Documents of a client with their acknowledgements.
 struct Ingestion {
     random: Rng,
     corpus: CorpusName,
@@ -80,7 +81,7 @@ fn numbered(number: usize) -> Document {
 }
 
 impl Ingestion {
-    /// Sends what is not acknowledged yet, kills the server at a random moment, and notes every
+    /// Sends what is not acknowledged yet, kills the server at a random moment, and records every
     /// acknowledgement that arrives. Returns how many documents were under way at the kill.
     async fn send_until_killed(
         &mut self,
@@ -91,9 +92,10 @@ impl Ingestion {
         let mut unsent: Vec<Document> = self.documents.clone();
         unsent.retain(|document| !self.acknowledged.contains_key(document.id.as_str()));
         self.random.shuffle(&mut unsent);
-        // On average the acknowledgements between two kills are used up at the last one.
+        // On average, the documents last exactly until the last kill.
         let wanted = self.random.usize(0..=2 * unsent.len() / kills_left).min(unsent.len());
-        // A few more are under way when the chosen one is acknowledged; the rest is for later kills.
+        // A few more are under way when the chosen one is acknowledged. The rest is for later
+        // kills.
         unsent.truncate(wanted + WINDOW);
         let mut kill_at = (wanted == 0).then(|| Instant::now() + self.delay());
 
@@ -125,7 +127,7 @@ impl Ingestion {
         assert!(Instant::now() < deadline, "waited too long for {wanted} acknowledgements");
         let in_flight = sent.load(Ordering::SeqCst) - received;
         server.kill();
-        // What was on its way to us is an acknowledgement too.
+        // Responses that were on their way at the kill are acknowledgements, too.
         while !ended && let Some(Ok(response)) = responses.next().await {
             self.note(response);
         }
@@ -145,7 +147,7 @@ impl Ingestion {
         }
     }
 
-    /// Fails unless everything that was acknowledged is there. Returns how many documents wait to
+    /// Fails unless everything that was acknowledged is stored. Returns how many documents wait to
     /// be indexed.
     async fn check_acknowledged(&mut self, client: &Client) -> u64 {
         let pending = counts(client, &self.corpus).await.pending_documents;
@@ -162,7 +164,7 @@ impl Ingestion {
         pending
     }
 
-    /// Sends everything once more, waits until it is indexed, and looks at every document.
+    /// Sends everything once more, waits until it is indexed, and checks every document.
     async fn finish(&self, client: &Client) {
         let accepted = accept(client, &self.corpus, self.documents.clone()).await;
         for (document, accepted) in self.documents.iter().zip(&accepted) {
@@ -204,7 +206,7 @@ impl Ingestion {
     }
 }
 
-/// A stream that gives a document for each permit and counts them.
+/// Returns a stream that yields a document for each permit and counts the documents.
 fn paced(
     documents: Vec<Document>,
     room: Arc<Semaphore>,

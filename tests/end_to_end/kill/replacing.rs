@@ -1,7 +1,7 @@
-//! Replacements and deletions under way, killed thirty times.
+//! Test of replacing and forgetting documents, killed thirty times.
 //!
-//! The test keeps a model: for each id the contents that may be stored. An operation that is sent
-//! adds its result to them; its acknowledgement leaves only that. A killed operation may have
+//! The test keeps a model: for each id, the contents that may be stored. Sending an operation adds
+//! its result to them. Its acknowledgement leaves only this result. A killed operation may have
 //! happened or not, but nothing in between.
 
 use std::collections::BTreeSet;
@@ -23,17 +23,17 @@ use crate::harness::{Home, PATIENCE};
 use crate::words::{text_with, word};
 
 const IDS: usize = 60;
-/// So that an operation on some documents is one on some shards.
+/// Several shards, so that an operation on some documents concerns some of the shards.
 const SHARDS: u32 = 2;
-/// Most documents of one stream and of one forgetting.
+/// Maximum numbers of documents in one stream and in one forgetting.
 const STREAM: usize = 8;
 const FORGET: usize = 3;
-/// Most operations that are settled before a kill, and the longest time from then to the kill:
-/// about what forgetting takes.
+/// Maximum number of operations that are settled before a kill, and the maximum time from then to
+/// the kill: about as long as forgetting takes.
 const MOST_SETTLED: usize = 24;
 const LONGEST_DELAY: Duration = Duration::from_millis(200);
 
-/// A content: the revision's number, or nothing.
+/// Content of a document: the number of the revision, or `None` if it is absent.
 type Content = Option<usize>;
 
 struct Model {
@@ -94,7 +94,7 @@ fn name(number: usize) -> String {
     format!("doc-{number:02}")
 }
 
-/// Replaces documents, some in each stream, until the server is killed.
+/// Replaces documents, several in each stream, until the server is killed.
 async fn replace(model: Shared, client: Client, corpus: CorpusName) {
     loop {
         let documents = model.choose_replacements();
@@ -115,7 +115,7 @@ async fn replace(model: Shared, client: Client, corpus: CorpusName) {
     }
 }
 
-/// Forgets documents, some at a time, until the server is killed.
+/// Forgets documents, several at a time, until the server is killed.
 async fn forget(model: Shared, client: Client, corpus: CorpusName) {
     loop {
         let ids: Vec<_> = model.choose_forgotten().iter().map(|name| id(name)).collect();
@@ -138,7 +138,7 @@ impl Shared {
         Self(Arc::new(Mutex::new(Model { random, allowed, busy, revisions, settled, is_killed })))
     }
 
-    /// Begins a round: nothing is under way.
+    /// Begins a round in which nothing is under way.
     fn begin(&self) -> watch::Receiver<usize> {
         let mut model = self.0.lock().unwrap();
         model.busy.clear();
@@ -181,7 +181,7 @@ impl Shared {
             .collect()
     }
 
-    /// An acknowledgement leaves only what it says: the newest revision, or nothing.
+    /// Records an acknowledgement, which leaves only the newest revision or nothing.
     fn settle(&self, name: &str, is_kept: bool) {
         let mut model = self.0.lock().unwrap();
         let number: usize = name.trim_start_matches("doc-").parse().unwrap();
@@ -191,7 +191,7 @@ impl Shared {
         model.settled.send_modify(|settled| *settled += 1);
     }
 
-    /// Fails where a document is missing that must be there, or there that must not be.
+    /// Fails if a document is missing that must be stored, or stored that must not be.
     async fn check_presence(&self, client: &Client, corpus: &CorpusName) {
         let states = states(client, corpus).await;
         let model = self.0.lock().unwrap();
@@ -203,7 +203,7 @@ impl Shared {
         }
     }
 
-    /// Fails where a document is anything but one of its allowed contents, whole.
+    /// Fails unless each document is one of its allowed contents, complete.
     async fn check_contents(&self, client: &Client, corpus: &CorpusName) {
         self.check_presence(client, corpus).await;
         let allowed = self.0.lock().unwrap().allowed.clone();
@@ -230,7 +230,7 @@ impl Shared {
 }
 
 impl Model {
-    /// Up to `count` ids at random that have no operation under way, and now have one.
+    /// Chooses up to `count` random ids that have no operation under way, and marks them as busy.
     fn choose(&mut self, count: usize) -> Vec<usize> {
         let free = (0..IDS).filter(|number| !self.busy.contains(number));
         let chosen = self.random.choose_multiple(free, count);

@@ -1,4 +1,4 @@
-//! A server whose callers hold different labels.
+//! Server whose callers hold different labels.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use clew_client::{Client, Credentials};
 
 use crate::harness::{Home, PATIENCE, Server};
 
-/// The labels that callers hold, separated by commas; `*`: all.
+/// Labels that callers hold, separated by commas; `*` means all.
 const HELD: [&str; 7] = ["*", "", "team", "secret", "other", "team,secret", "team,secret,other"];
 
-/// A server with tiny models, and a key for each set of labels.
+/// Server with tiny models, and a key for each set of labels.
 pub struct Services {
     server: Server,
     keys: BTreeMap<&'static str, ApiKey>,
@@ -43,7 +43,7 @@ impl Services {
         Self { server, keys, _home: home }
     }
 
-    /// A client of one who holds these labels; `None`: all of them.
+    /// Connects a client that holds the given labels. `None` means all labels.
     pub async fn client_of(&self, held: Option<&[&str]>) -> Client {
         let held = held.map_or_else(|| "*".to_owned(), |held| held.join(","));
         let api_key = Some(self.keys[held.as_str()].reveal().to_owned());

@@ -1,11 +1,11 @@
-//! Commands that are refused: exit status, one JSON document, words for a person.
+//! Tests of commands that are refused: exit status, one JSON document, words for a person.
 
 use serde_json::Value;
 
 use super::{Holdings, assert_furnished, furnish};
 use crate::harness::{Home, Ran, Server};
 
-/// A furnished server that must hold the same at the end.
+/// Furnished server that must hold the same at the end.
 struct Furnished {
     home: Home,
     server: Server,
@@ -152,7 +152,7 @@ async fn files_that_cannot_be_taken_in_are_set_aside_and_the_others_are_there() 
     }
     furnished.assert_unchanged().await;
 
-    // A readable file beside them is taken in; the exit status still tells of the others.
+    // A readable file among them is ingested, but the exit status still reports the others.
     home.write("bad/good.txt", "The cat went to the river.");
     let ran = furnished.run(&["ingest", "--corpus", "notes", bad]);
     assert_eq!((ran.code, &ran.json()["accepted"]), (Some(1), &1.into()), "{ran:?}");
@@ -205,7 +205,7 @@ async fn a_document_that_is_not_there_is_not_forgotten() {
 #[test]
 fn an_endpoint_where_no_one_answers_is_unavailable() {
     let home = Home::new();
-    // A port that was free a moment ago and is not listened on.
+    // A port that was free a moment ago and on which nobody listens.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut command = home.clew();
     command.args(["status", "--json", "--endpoint", &format!("http://{free}")]);

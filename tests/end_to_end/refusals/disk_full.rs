@@ -1,5 +1,5 @@
-//! A full disk: new documents are refused, what was accepted stays, and when there is room again
-//! the server goes on by itself.
+//! Tests of a full disk: new documents are refused, accepted ones stay, and when there is room
+//! again the server continues by itself.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -11,19 +11,19 @@ use crate::client::{accept, by_words, corpus, document, idle, send};
 use crate::harness::{Home, Server, eventually};
 use crate::words::{text_with, word};
 
-/// Room of the small disk: enough for the corpus with its indexes and then some.
+/// Size of the small disk: enough for the corpus with its indexes and some more.
 const DISK: &str = "size=32m";
 
-/// A way of running out of room.
+/// Way of running out of room.
 enum Shortage {
-    /// A small disk of its own, filled up: writes fail with ENOSPC.
+    /// A small disk that is filled up: writes fail with ENOSPC.
     SmallDisk(PathBuf),
     /// A limit on the size of files: writes beyond it fail with EFBIG.
     FileSize,
 }
 
 impl Shortage {
-    /// Mounts a small disk where the data directory will be, or says why that is not possible.
+    /// Mounts a small disk at the data directory. Returns the reason if that is not possible.
     fn small_disk(home: &Home) -> Result<Self, String> {
         let place = home.data_dir();
         std::fs::create_dir(&place).unwrap();
@@ -36,13 +36,13 @@ impl Shortage {
         }
     }
 
-    /// A server that will see the shortage.
+    /// Starts a server that will be affected by the shortage.
     fn serve(&self, home: &Home) -> Server {
         let command = home.serve_command();
         match self {
             Self::SmallDisk(_) => Server::start(command),
             Self::FileSize => {
-                // With the signal ignored, as services run, the write fails and the process lives.
+                // If the signal is ignored, as in services, the write fails and the process lives.
                 let mut shell = Command::new("sh");
                 shell.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]).arg(command.get_program());
                 shell.args(command.get_args()).current_dir(home.path(""));
@@ -72,7 +72,7 @@ impl Shortage {
 impl Drop for Shortage {
     fn drop(&mut self) {
         if let Self::SmallDisk(place) = self {
-            // Lazily: a server that a failed test leaves may still be there for a moment.
+            // Lazily, because a server that a failed test leaves may still use it for a moment.
             drop(Command::new("umount").arg("-l").arg(place).status());
         }
     }
@@ -106,7 +106,8 @@ async fn on_a_full_disk_documents_are_refused_and_taken_once_there_is_room() {
     match Shortage::small_disk(&home) {
         Ok(disk) => run_out_of_room(&home, &disk).await,
         Err(reason) => {
-            // Only root may mount; the limit is the next best thing, and a test by itself below.
+            // Only root may mount. The limit is the next best thing, and also has a test of its own
+            // below.
             println!("no small disk, so the file size is limited instead: {reason}");
             run_out_of_room(&home, &Shortage::FileSize).await;
         }
@@ -145,7 +146,7 @@ async fn run_out_of_room(home: &Home, shortage: &Shortage) {
     assert_furnished(&client).await;
 
     shortage.end(&server);
-    // Without a restart or a word from an operator.
+    // Without a restart or action by an operator.
     eventually("documents are taken in again", async || {
         send(&client, &notes, vec![late()]).await.remove(0).ok()
     })

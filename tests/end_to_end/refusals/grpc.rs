@@ -1,4 +1,4 @@
-//! Requests that are refused over gRPC, sent as no well-behaved client would.
+//! Tests of requests that are refused over gRPC, as no well-behaved client would send them.
 
 use std::future::Future;
 
@@ -13,7 +13,7 @@ use super::raw::{Raw, Refusal, begin};
 use super::{Holdings, assert_furnished, furnish};
 use crate::harness::Home;
 
-/// Size of a part of a long text.
+/// Size of a part of a long text in bytes.
 const PART_BYTES: usize = 1 << 20;
 
 /// Runs `refuse` on a furnished server and fails if it changed anything.
@@ -36,7 +36,7 @@ fn with_document(change: impl FnOnce(&mut ingest::Document)) -> ingest::IngestRe
     request
 }
 
-/// A document in parts, together a byte beyond the limit.
+/// Returns the messages of a document in parts that together exceed the limit by a few bytes.
 fn oversized() -> Vec<ingest::IngestRequest> {
     let text = "a tale of a river ".repeat(Limits::default().document_bytes / 18 + 1);
     let mut parts = text.as_bytes().chunks(PART_BYTES);
@@ -101,7 +101,7 @@ async fn bad_documents_are_refused_one_by_one_and_the_stream_goes_on() {
     ];
     on_a_server(|raw| async move {
         for (case, messages, field) in cases {
-            // The document behind the refused one is there already: it changes nothing.
+            // The document after the refused one is stored already, so it changes nothing.
             let behind = super::kept(0);
             let behind = begin(behind.id.as_str(), behind.text);
             let (responses, status) = raw.send([messages, vec![behind]].concat()).await;

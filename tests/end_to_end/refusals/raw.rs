@@ -1,4 +1,4 @@
-//! The generated clients, which send whatever they are given, and errors as programs see them.
+//! Generated clients, which send whatever they are given, and errors as programs see them.
 
 use clew_proto::corpus::v1::corpus_service_client::CorpusServiceClient;
 use clew_proto::ingest::v1 as ingest;
@@ -12,7 +12,7 @@ use tonic_types::StatusExt;
 
 use crate::harness::{PATIENCE, Server};
 
-/// The generated clients, which send whatever they are given.
+/// Generated clients, which send whatever they are given.
 #[derive(Clone)]
 pub(super) struct Raw {
     pub corpora: CorpusServiceClient<Channel>,
@@ -31,7 +31,8 @@ impl Raw {
         }
     }
 
-    /// What becomes of the documents of a stream, and of the stream.
+    /// Sends the messages in one stream. Returns the responses to the documents, and the error of
+    /// the stream.
     pub async fn send(
         &self,
         messages: Vec<ingest::IngestRequest>,
@@ -52,7 +53,7 @@ impl Raw {
     }
 }
 
-/// An error as a program sees it.
+/// Error as a program sees it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refusal {
     pub code: Code,
@@ -79,7 +80,7 @@ impl Refusal {
     }
 }
 
-/// A message that begins, and ends, a document of the corpus `notes`.
+/// Returns a message that begins and ends a document of the corpus `notes`.
 pub(super) fn begin(id: &str, text: impl Into<Vec<u8>>) -> ingest::IngestRequest {
     let text: Vec<u8> = text.into();
     let document = ingest::Document { id: id.to_owned(), text: text.into(), ..Default::default() };

@@ -1,12 +1,12 @@
-//! What keeps a server from starting: it ends at once, with a message that names the fault, and has
-//! touched nothing.
+//! Tests of problems that keep a server from starting: it ends at once, with a message that names
+//! the fault, and has touched nothing.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::harness::{Home, Server};
 
-/// Fails unless `command` ends with status 1 and a message that holds all of `words`.
+/// Fails unless `command` ends with status 1 and a message that contains all of `words`.
 fn assert_refused(command: Command, words: &[&str]) {
     let shown = format!("{command:?}");
     let Err(ended) = Server::try_start(command) else { panic!("it serves: {shown}") };

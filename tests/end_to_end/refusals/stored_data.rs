@@ -1,4 +1,5 @@
-//! Damaged or foreign data: the server starts, says what is wrong, and serves what is sound.
+//! Tests of damaged or foreign data: the server starts, reports what is wrong, and serves what is
+//! sound.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use crate::harness::{Home, eventually, files_below};
 use crate::model_folder::write_narrow_bert;
 use crate::words::text_with;
 
-/// What each call about a corpus that cannot run fails with.
+/// Returns the errors of all calls about a corpus that cannot run.
 async fn errors_of_all_calls(client: &Client, corpus: &CorpusName) -> Vec<(&'static str, Error)> {
     let some = id("kept-0");
     let question = Question { text: "who?".to_owned(), ..Question::default() };
@@ -49,7 +50,8 @@ async fn errors_of_all_calls(client: &Client, corpus: &CorpusName) -> Vec<(&'sta
     results.into_iter().map(failed).collect()
 }
 
-/// Fails unless every call about the corpus `notes` says `reason`, and the corpus `sound` works.
+/// Fails unless every call about the corpus `notes` fails with `reason`, and the corpus `sound`
+/// works.
 async fn assert_only_notes_fails(client: &Client, kind: ErrorKind, reason: &str) {
     let notes = corpus("notes");
     for (call, error) in errors_of_all_calls(client, &notes).await {
@@ -68,7 +70,7 @@ async fn assert_only_notes_fails(client: &Client, kind: ErrorKind, reason: &str)
     assert_eq!(found[0].document_id, "sound");
 }
 
-/// The files below the data directory whose path holds `part`.
+/// Returns the files below the data directory whose path contains `part`.
 fn files(home: &Home, part: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let holds = |path: &Path| path.to_string_lossy().contains(part);
     let mut files = files_below(&home.data_dir());
@@ -108,9 +110,10 @@ async fn a_damaged_table_stops_its_corpus_alone_and_says_data_loss() {
         let outward = format!("{}{}", ran.stdout, ran.stderr);
         assert!(!outward.contains(home.data_dir().to_str().unwrap()), "a path is told: {outward}");
 
-        // Restored from a copy, it runs again without a restart.
+        // Restored from a copy, the corpus runs again without a restart.
         for (path, content) in sound {
-            // Whole at once: half a file would be other damage, and there is a server that looks.
+            // Renamed into place, because the running server could read half a file as other
+            // damage.
             let restored = path.with_extension("restored");
             std::fs::write(&restored, content).unwrap();
             std::fs::rename(restored, path).unwrap();

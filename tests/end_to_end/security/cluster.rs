@@ -1,4 +1,4 @@
-//! A cluster whose nodes prove to each other who they are.
+//! Test of a cluster whose nodes prove their identity to each other.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::cluster::processes::Cluster;
 use crate::harness::{Server, eventually, start_and_kill};
 use crate::models::answer;
 
-/// How long a stranger is in the list of nodes.
+/// Time for which a stranger is in the list of nodes.
 const LISTED: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,7 +44,8 @@ async fn an_encrypted_cluster_works_and_lets_no_stranger_in() {
     .await;
     assert_eq!(found.len(), 6);
 
-    // A tenant gets neither the embeddings of another's questions nor replies to them, and its own of both.
+    // A tenant gets neither embeddings of another tenant's questions nor replies to them from the
+    // caches, but its own of both.
     let myths = vec![document("crete", "Theseus killed the Minotaur.")];
     let other = world.client(cluster.gateway(), "other").await;
     for client in [&acme, &other] {
@@ -60,17 +61,17 @@ async fn an_encrypted_cluster_works_and_lets_no_stranger_in() {
             asked["cost"]["embedded_tokens"] != 0
         };
         assert!(ask(), "{tenant}: what another asked is known");
-        // A cache that does not answer at once counts as empty.
+        // A cache that does not answer in time counts as empty.
         eventually("it is known what the tenant asked", async || (!ask()).then_some(())).await;
     }
 
-    // Neither a client's key nor his certificate opens what is the nodes'.
+    // Neither a client's key nor its certificate opens the services of the nodes.
     let retriever = cluster.node("retriever-0");
     let wire = world.wire(retriever, "operator").await;
     let refused = call(&wire, "/clew.shard.v1.ShardService/ListDocuments", Vec::new()).await;
     assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
 
-    // Nor does a node's certificate open what its role has no need of, on any node.
+    // A node's certificate does not open methods that its role does not need, on any node.
     let list = "/clew.shard.v1.ShardService/ListDocuments";
     let drain = "/clew.cluster.v1.NodeService/Drain";
     let embed = "/clew.encoder.v1.EncoderService/Embed";
@@ -81,7 +82,7 @@ async fn an_encrypted_cluster_works_and_lets_no_stranger_in() {
         ("retriever-0", "generator", list, Code::PermissionDenied),
         ("retriever-0", "retriever", list, Code::PermissionDenied),
         ("retriever-0", "gateway", list, Code::InvalidArgument),
-        // One of before roles were named.
+        // A certificate from before roles were named in certificates.
         ("retriever-0", "node", list, Code::InvalidArgument),
         ("retriever-0", "encoder", drain, Code::PermissionDenied),
         ("encoder-0", "graph-builder", embed, Code::PermissionDenied),
@@ -104,8 +105,7 @@ async fn an_encrypted_cluster_works_and_lets_no_stranger_in() {
     };
     assert!(ended.log.contains("retriever.node.clew.internal"), "{}", ended.log);
 
-    // A node that another authority certified is in the list, and nobody's work goes there, nor does it learn
-    // anything.
+    // A node that another authority certified is in the list, but gets no work and learns nothing.
     let stranger = Authority::new("stranger").unwrap();
     let folder = world.path("stranger");
     std::fs::create_dir(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Keys, scopes, tenants and quotas.
+//! Tests of keys, scopes, tenants and quotas.
 
 use std::process::Command;
 
@@ -46,7 +46,7 @@ async fn a_key_opens_its_tenants_corpora_as_far_as_its_scopes_go() {
         assert_eq!((refused.kind(), refused.reason()), (ErrorKind::Unauthenticated, "KEY_REFUSED"));
     }
 
-    // Two tenants may use one name, and the operator tells them apart.
+    // Two tenants may use the same name. The operator can tell them apart.
     let other = world.client(&server, "other").await;
     assert_eq!(other.corpus(&notes).await.unwrap_err().kind(), ErrorKind::NotFound);
     create(&other, "notes").await;
@@ -113,7 +113,7 @@ async fn the_command_line_makes_keys_and_shows_them_to_servers() {
         world.run(&server, "acme-reader", &["corpus", "delete", "notes", "--json"]).error();
     assert_eq!(refused["reason"], "SCOPE_MISSING", "{refused}");
 
-    // A key that is added opens without a restart.
+    // A key that is added to the file works without a restart.
     let home = Home::new();
     let mut command = home.clew();
     command.args(["key", "new", "--tenant", "acme", "--scope", "read", "--holds", "hr", "--json"]);
@@ -128,7 +128,7 @@ async fn the_command_line_makes_keys_and_shows_them_to_servers() {
     let client = Client::connect_as(&credentials, &server.endpoint, PATIENCE).await.unwrap();
     eventually("the new key opens", async || client.corpora().await.ok()).await;
 
-    // What is not to be shown is not shown.
+    // Secrets are not printed.
     let mut command = world.home.serve_command();
     world.secure(&mut command);
     command.arg("--print-config").env("CLEW_CLUSTER__REDIS", "redis://:hush@localhost:1");
@@ -201,7 +201,7 @@ fn keys_are_refused_where_whoever_comes_could_go_past_them() {
     };
     refused(&insecure, &["auth.insecure", "auth.keys_file", "tls.certificate"]);
     let in_a_cluster = |command: &mut Command| {
-        // Before anything is asked of it.
+        // Refused before Redis is contacted.
         command.args(["--roles", "gateway"]).env("CLEW_CLUSTER__REDIS", "redis://127.0.0.1:1");
     };
     refused(&in_a_cluster, &["auth.keys_file", "tls.certificate"]);
@@ -217,7 +217,7 @@ async fn a_client_trusts_only_whom_it_should() {
     let credentials = clew_client::Credentials { tls, ..world.credentials("acme") };
     let refused = Client::connect_as(&credentials, &server.endpoint, PATIENCE).await.unwrap_err();
     assert_eq!(refused.reason(), "TLS_REFUSED", "{}", refused.chain());
-    // Nor does a key go out in plain text to a server that is encrypted.
+    // A key is not sent in plain text to an encrypted server either.
     let plain = server.endpoint.replace("https://", "http://");
     let client = Client::connect_as(&world.credentials("acme"), &plain, PATIENCE).await;
     assert!(match client {

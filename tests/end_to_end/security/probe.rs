@@ -1,4 +1,4 @@
-//! Every method is tried with every id of another tenant.
+//! Tests of every method with every id of another tenant.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +20,12 @@ use super::world::World;
 use crate::client::{create, document, remember, text_of};
 use crate::harness::PATIENCE;
 
-/// Words that only what `acme` stores holds.
+/// Words that only documents of `acme` contain.
 const SECRETS: [&str; 2] = ["zanzibar", "quetzal"];
-/// A document of `acme`.
+/// Id of a document of `acme`.
 const SECRET_ID: &str = "secret-doc";
 
-/// Messages as they are on the wire.
+/// Codec for messages as they are on the wire.
 #[derive(Default)]
 struct Raw;
 
@@ -63,7 +63,7 @@ impl Decoder for Raw {
     }
 }
 
-/// Calls a method, whatever it is, and returns all it responds.
+/// Calls any method and returns everything that it responds.
 pub(super) async fn call(wire: &Wire, path: &str, message: Vec<u8>) -> Result<Vec<u8>, Status> {
     let mut grpc = Grpc::new(wire.clone());
     grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
@@ -78,7 +78,7 @@ pub(super) async fn call(wire: &Wire, path: &str, message: Vec<u8>) -> Result<Ve
     Ok(said)
 }
 
-/// A request for every method that names a corpus, with ids of what `acme` stores.
+/// Returns a request for every method that names a corpus, with ids of data of `acme`.
 fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
     let corpus = || corpus.to_owned();
     let id = || SECRET_ID.to_owned();
@@ -332,13 +332,13 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Methods that are of no corpus: they read what they are given.
+/// Methods that concern no corpus: they read what they are given.
 const OF_NO_CORPUS: [&str; 2] = [
     "/clew.graph_builder.v1.GraphBuilderService/Extract",
     "/clew.graph_builder.v1.GraphBuilderService/Summarise",
 ];
 
-/// What another tenant may have come to know.
+/// Knowledge that another tenant may have obtained.
 struct Foreign {
     node: Option<memory::NodeId>,
     entities: Vec<String>,
@@ -353,7 +353,7 @@ fn secret() -> Document {
     )
 }
 
-/// Fills a corpus of `acme`, and says what could be known of it.
+/// Fills a corpus of `acme`, and returns what another tenant could know of it.
 async fn furnish(acme: &Client, wire: &Wire, corpus: &CorpusName) -> Foreign {
     remember(acme, corpus, vec![secret(), document("second", "More of zanzibar.")]).await;
     let turn = chat::Turn {
@@ -407,7 +407,8 @@ async fn furnish(acme: &Client, wire: &Wire, corpus: &CorpusName) -> Foreign {
     }
 }
 
-/// Fails if anything of what `acme` stores is in a response. The name that was asked for may be said again.
+/// Fails if a response contains anything that `acme` stores. It may repeat the name that was asked
+/// for.
 fn tells_nothing(path: &str, corpus: &str, said: &[u8]) {
     let text = String::from_utf8_lossy(said).to_lowercase().replace("got `zanzibar`", "");
     for secret in SECRETS {
@@ -465,7 +466,7 @@ async fn no_method_tells_or_changes_anything_of_another_tenant() {
         assert_eq!(acme.corpus(corpus).await.unwrap().counts.unwrap().documents, 3);
     }
 
-    // What has no tenant is an operator's.
+    // Methods that belong to no tenant need an operator.
     for (path, needs) in METHODS.iter().filter(|(_, needs)| matches!(needs, Needs::Operator(_))) {
         let refused = call(&wire, path, Vec::new()).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{path} {needs:?}");

@@ -1,4 +1,4 @@
-//! Snapshots of tenants.
+//! Tests of snapshots of tenants.
 
 use clew_client::Client;
 use clew_core::ErrorKind;
@@ -47,7 +47,7 @@ async fn a_tenant_deletes_snapshots_of_its_own_corpora_only_and_needs_the_scope_
         let refused = refused.unwrap_err();
         assert_eq!((refused.kind(), refused.reason()), (ErrorKind::Denied, "SCOPE_MISSING"));
     }
-    // By whatever name: that of another tenant's is not there, and cannot be said.
+    // The name of another tenant's snapshot does not exist for this tenant, in whatever form.
     for request in [named("acme.notes"), all_old("acme.notes")] {
         other.delete_snapshots(request).await.unwrap_err();
     }

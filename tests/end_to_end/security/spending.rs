@@ -1,4 +1,5 @@
-//! What tenants spend on models: charged however their requests end, and of no use to others.
+//! Tests of what tenants spend on models: it is charged however their requests end, and is of no
+//! use to others.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,8 @@ fn task() -> Vec<ExtractionTask> {
     vec![ExtractionTask { text, ..ExtractionTask::default() }]
 }
 
-/// Waits until a question of `client` is refused since a quota is used up; how long it is to wait.
+/// Waits until a question of `client` is refused because a quota is used up. Returns the retry
+/// delay.
 async fn refused(client: &Client) -> Duration {
     eventually("the quota is used up", async || {
         let notes = "notes".parse().unwrap();
@@ -51,7 +53,7 @@ async fn who_leaves_or_runs_out_of_time_is_charged_what_was_spent() {
     let server = world.serve_with(&model(&endpoint));
     let question =
         || Question { text: "Who killed the Minotaur?".to_owned(), ..Question::default() };
-    // More than the question and the passage that it is compared with.
+    // More than the cost of the question and the passage that it is compared with.
     let prompt = Duration::from_secs(150);
 
     let leaver = world.client(&server, "other").await;
@@ -105,7 +107,7 @@ async fn texts_that_are_read_come_out_of_quotas() {
         assert!(error.message().contains(used_up) && error.retry_after().is_some(), "{error}");
         assert_eq!(endpoint.requests().len(), calls, "{key}");
     }
-    // Nobody says on whose account they are but the server.
+    // Only the server decides on whose account a request runs.
     let account = Some(clew_proto::query::v1::Account::default());
     let task = graph::ExtractionTask { text: CRETE.to_owned(), ..Default::default() };
     let message = graph::ExtractRequest { tasks: vec![task], account, rehearsal: false };

@@ -1,5 +1,5 @@
-//! What those who mean harm send: messages that are too large, too deep or compressed, headers without end,
-//! plain text to an encrypted port, and nothing at all.
+//! Tests of what attackers send: messages that are too large, too deep or compressed, headers
+//! without end, plain text to an encrypted port, and nothing at all.
 
 use clew_core::Query;
 use clew_proto::ingest::v1 as ingest;
@@ -19,13 +19,13 @@ use crate::harness::{Home, PATIENCE, Server, eventually};
 const SEARCH: &str = "/clew.query.v1.QueryService/Search";
 const INGEST: &str = "/clew.ingest.v1.IngestService/Ingest";
 
-/// Unknown groups in one another, as many as there may be bytes.
+/// Returns `depth` nested unknown groups.
 fn nested(depth: usize) -> Vec<u8> {
-    // Field 100 as a group that begins: (100 << 3) | 3.
+    // Start of a group in field 100: (100 << 3) | 3.
     [0xa3, 0x06].repeat(depth)
 }
 
-/// Messages in unknown fields in one another, by their lengths.
+/// Returns `depth` nested messages in unknown fields with lengths.
 fn nested_messages(depth: usize) -> Vec<u8> {
     let mut message = vec![];
     for _ in 0..depth {
@@ -67,7 +67,7 @@ async fn compressed_messages_are_not_unpacked() {
     let world = World::new();
     let server = world.serve();
     let wire = world.wire(&server, "acme").await;
-    // A gigabyte of zeros in a megabyte.
+    // A gigabyte of zeros, compressed to a megabyte.
     let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     for _ in 0..1024 {
         std::io::Write::write_all(&mut bomb, &[0; 1 << 20]).unwrap();
@@ -102,7 +102,7 @@ async fn silent_peers_and_plain_text_hold_nobody_up() {
     plain.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
     let acme = world.client(&server, "acme").await;
     create(&acme, "notes").await;
-    // Encrypted, and then silent.
+    // A connection that completes the TLS handshake and then stays silent.
     let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
     let tls = ClientTls { ca: Some(world.path("ca.crt")), identity: None };
     let mut silent = clew_tls::connect("127.0.0.1", port, Some(&tls)).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_client_that_never_reads_is_given_up_and_others_are_served() {
     let server = Server::start(command);
     let client = server.client().await;
     let notes = create(&client, "notes").await;
-    // Room for the acknowledgements of a few documents.
+    // Room for the acknowledgements of only a few documents.
     let endpoint = Endpoint::from_shared(server.endpoint.clone()).unwrap();
     let channel = endpoint.initial_stream_window_size(1000).connect().await.unwrap();
     let documents = futures::stream::iter(0..).map(|number| {
@@ -144,7 +144,7 @@ async fn a_client_that_never_reads_is_given_up_and_others_are_served() {
     let given_up = "a client that does not read was given up";
     eventually(given_up, async || server.log().contains(given_up).then_some(())).await;
     remember(&client, &notes, vec![document("mine", "Honey.")]).await;
-    // What was acknowledged is there; then the stream ends.
+    // Everything that was acknowledged is stored. Then the stream ends.
     let mut acknowledged = 0;
     while let Ok(Some(_)) = unread.message().await {
         acknowledged += 1;
@@ -153,7 +153,7 @@ async fn a_client_that_never_reads_is_given_up_and_others_are_served() {
     assert!(acknowledged < documents, "{acknowledged} of {documents}");
 }
 
-/// Headers that never end are not collected.
+/// Tests that headers are not collected beyond a limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_have_a_limit() {
     let world = World::new();

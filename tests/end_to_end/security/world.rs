@@ -1,4 +1,4 @@
-//! A server with certificates, keys and tenants.
+//! Server with certificates, keys and tenants.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use clew_tls::{ClientTls, NODE_NAME};
 
 use crate::harness::{Home, PATIENCE, Ran, Server};
 
-/// Keys by name: (name, tenant, scopes, what else stands in the entry).
+/// Keys: name, tenant, scopes, and the rest of the entry.
 const KEYS: [(&str, &str, &str, &str); 7] = [
     ("acme", "acme", "'read', 'write', 'admin'", ""),
     ("acme-hr", "acme", "'read', 'write'", "labels = ['hr']"),
@@ -23,7 +23,7 @@ const KEYS: [(&str, &str, &str, &str); 7] = [
     ("operator", "", "'read', 'write', 'admin'", ""),
 ];
 
-/// A folder with an authority, a node's certificate and a file of keys.
+/// Folder with an authority, a node's certificate and a file of keys.
 pub(super) struct World {
     pub home: Home,
     pub keys: BTreeMap<&'static str, ApiKey>,
@@ -34,14 +34,14 @@ impl World {
         Self::with("")
     }
 
-    /// `more` stands at the end of the file of keys.
+    /// Creates the folder. `more` is appended to the file of keys.
     pub fn with(more: &str) -> Self {
         let home = Home::new();
         let authority = Authority::new("cluster").unwrap();
         authority.write(&home.path("ca.crt")).unwrap();
         let folder = home.path("ca.crt").parent().unwrap().to_owned();
         let hosts = ["localhost", "127.0.0.1", NODE_NAME];
-        // As nodes of earlier versions have it.
+        // The certificate that nodes of earlier versions have.
         authority.issue(&folder, "node", &hosts, Validity::Valid).unwrap();
         for role in Role::ALL {
             let role_name = format!("{role}.{NODE_NAME}");
@@ -68,7 +68,7 @@ impl World {
         self.home.path(name)
     }
 
-    /// What a process is configured with to be encrypted and to ask for keys.
+    /// Configures a process to be encrypted and to require keys.
     pub fn secure(&self, command: &mut Command) {
         for (key, file) in [
             ("CLEW_TLS__CERTIFICATE", "node.crt"),
@@ -85,7 +85,7 @@ impl World {
         self.serve_with(&[])
     }
 
-    /// A server that is configured with `settings` besides.
+    /// Starts a server with the additional `settings`.
     pub fn serve_with(&self, settings: &[(&'static str, String)]) -> Server {
         let mut command = self.home.serve_command();
         self.secure(&mut command);
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// A connection that shows the certificate in `STEM.crt`, and no key.
+    /// Connects with the certificate in `STEM.crt`, and no key.
     pub async fn certified(&self, server: &Server, stem: &str) -> Wire {
         let identity = [self.path(&format!("{stem}.crt")), self.path(&format!("{stem}.key"))];
         let tls = ClientTls { ca: Some(self.path("ca.crt")), identity: Some(identity.into()) };

@@ -1,4 +1,4 @@
-//! A collector that takes OTLP over gRPC, and keeps what it is sent.
+//! Collector that receives OTLP over gRPC and keeps what it is sent.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,16 +24,16 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
-/// A span, as its process told of it.
+/// Span as its process reported it.
 #[derive(Clone, Debug)]
 pub struct Span {
     pub service: String,
     pub name: String,
     pub trace: String,
     pub id: String,
-    /// Empty for the first of a trace.
+    /// Id of the parent. Empty for the root of a trace.
     pub parent: String,
-    /// The spans that it links, by id.
+    /// Ids of the spans to which it links.
     pub links: Vec<String>,
     pub is_server: bool,
     pub is_client: bool,
@@ -48,11 +48,11 @@ struct Told {
     spans: Vec<Span>,
     /// Names of metrics.
     metrics: Vec<String>,
-    /// Every message, as it prints.
+    /// Debug output of every message.
     all: String,
 }
 
-/// A collector, for as long as it is there.
+/// Running collector. Dropping it ends it.
 pub struct Collector {
     pub address: SocketAddr,
     kept: Kept,
@@ -81,17 +81,17 @@ impl Collector {
         format!("http://{}", self.address)
     }
 
-    /// Every span that came so far.
+    /// Returns every span that has arrived.
     pub fn spans(&self) -> Vec<Span> {
         self.kept.0.lock().unwrap().spans.clone()
     }
 
-    /// The names of every metric that came so far.
+    /// Returns the names of all metrics that have arrived.
     pub fn metrics(&self) -> Vec<String> {
         self.kept.0.lock().unwrap().metrics.clone()
     }
 
-    /// Everything that came so far, as it prints.
+    /// Returns the debug output of everything that has arrived.
     pub fn all(&self) -> String {
         self.kept.0.lock().unwrap().all.clone()
     }

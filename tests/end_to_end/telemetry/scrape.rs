@@ -1,10 +1,11 @@
-//! The admin port, asked as a probe and as Prometheus ask it.
+//! Requests to the admin port, as a probe and Prometheus make them.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// What `GET path` at the admin port answers: the status and the body. Nothing if nobody answers.
+/// Returns the status and the body of `GET path` at the admin port. Returns `None` if nobody
+/// answers.
 pub fn get(address: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").ok()?;
@@ -15,10 +16,10 @@ pub fn get(address: &str, path: &str) -> Option<(u16, String)> {
     Some((status, body.to_owned()))
 }
 
-/// The values of a metric, by their labels as they are written.
+/// Values of a metric, by their labels as they are written.
 pub type Samples = BTreeMap<String, f64>;
 
-/// Reads Prometheus' text format: by the names of samples, their values. Fails on anything else.
+/// Parses the Prometheus text format into samples by name. Fails on anything else.
 pub fn parse(text: &str) -> BTreeMap<String, Samples> {
     let mut metrics: BTreeMap<String, Samples> = BTreeMap::new();
     let mut families = BTreeMap::new();
