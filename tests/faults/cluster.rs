@@ -1,4 +1,4 @@
-//! The processes of a cluster, each on a host of its own.
+//! Processes of a cluster, each on a host of its own.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,18 +15,18 @@ use crate::harness::{Home, Ran, Server, eventually};
 use crate::hosts::{Network, run_name};
 use crate::storage::{Storage, StorageKind};
 
-/// The services and how many processes each has, in the order in which they start.
+/// Services with their numbers of processes, in the order in which they start.
 pub const SERVICES: [(&str, usize); 5] =
     [("encoder", 2), ("retriever", 3), ("generator", 1), ("graph-builder", 1), ("gateway", 1)];
 
-/// The retriever whose disk can be full while that of the others is not.
+/// Retriever whose disk can be full while that of the others is not.
 pub const ON_SMALL_DISK: &str = "retriever-2";
 
-/// How long a request may take in a cluster that is being hurt.
+/// Maximum time of a request while faults are inflicted on the cluster.
 pub const REQUEST_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Short times, so that a test sees in seconds what takes a minute in production, and long enough for
-/// ten processes on two cores.
+/// Short times, so that a test sees in seconds what takes a minute in production, and long enough
+/// for ten processes on two cores.
 const SHORT_TIMES: [(&str, &str); 8] = [
     ("CLEW_CLUSTER__HEARTBEAT_MS", "300"),
     ("CLEW_CLUSTER__MEMBER_TTL_MS", "2000"),
@@ -38,17 +38,17 @@ const SHORT_TIMES: [(&str, &str); 8] = [
     ("CLEW_GATEWAY__SHARD_PATIENCE_MS", "2000"),
 ];
 
-/// By which times a cluster notices that a node is gone.
+/// Times by which a cluster notices that a node is gone.
 #[derive(Clone, Copy, Debug)]
 pub enum Times {
-    /// Those of [`SHORT_TIMES`].
+    /// [`SHORT_TIMES`].
     Short,
-    /// Those that users have who set none.
+    /// Default times of the configuration.
     Default,
 }
 
 impl Times {
-    /// As `CLEW_FAULT_TIMES` says: `default`, or short ones.
+    /// Returns the times that `CLEW_FAULT_TIMES` names: `short`, the default, or `default`.
     pub fn wanted() -> Self {
         match std::env::var("CLEW_FAULT_TIMES").as_deref() {
             Err(_) | Ok("short") => Self::Short,
@@ -64,7 +64,7 @@ impl Times {
         }
     }
 
-    /// How long a lease lasts.
+    /// Returns the duration of a lease.
     pub fn lease(self) -> Duration {
         match self {
             Self::Short => Duration::from_secs(3),
@@ -72,7 +72,7 @@ impl Times {
         }
     }
 
-    /// How long it takes at most until a connection counts as lost.
+    /// Returns the maximum time until a connection counts as lost.
     pub fn notice(self) -> Duration {
         match self {
             Self::Short => Duration::from_millis(1500),
@@ -85,16 +85,17 @@ impl Times {
     }
 }
 
-/// The host of Redis.
+/// Host of Redis.
 pub const REDIS_HOST: &str = "redis";
 
 const PORT: u16 = 7421;
 const REDIS_PORT: u16 = 6379;
 
-/// Ended processes whose logs a failed test shows.
+/// Number of ended processes whose logs a failed test shows.
 const ENDED: usize = 4;
 
-/// A cluster. Its fields go in the order in which they can: processes before storage and hosts.
+/// Cluster of real processes. The order of the fields is the order in which they are dropped:
+/// processes before storage and hosts.
 pub struct Cluster {
     times: Times,
     nodes: BTreeMap<String, Server>,
@@ -141,7 +142,7 @@ impl Cluster {
         self.storage.configure(&mut command, &self.home);
         command.env("CLEW_CLUSTER__REDIS", self.redis.url());
         command.env("CLEW_CLUSTER__NODE_ID", name);
-        // The network is of this test alone.
+        // Insecure, because only this test can reach the network.
         command.env("CLEW_AUTH__INSECURE", "true");
         command.env("CLEW_LOG", "info").env("NO_COLOR", "1");
         command.envs(self.times.settings().iter().copied());
@@ -166,19 +167,19 @@ impl Cluster {
         &mut self.redis
     }
 
-    /// Ends a node without any warning.
+    /// Kills a node without warning.
     pub fn kill(&mut self, name: &str) {
         let mut node = self.nodes.remove(name).expect("a node that runs");
         node.kill();
         self.note_end(node);
     }
 
-    /// Stops a node where it is, or lets it go on.
+    /// Sends a signal to a node, to stop it where it is or let it continue.
     pub fn signal(&self, name: &str, what: &str) {
         signal(self.nodes[name].id(), what).unwrap();
     }
 
-    /// Has a node end by itself and starts it again.
+    /// Makes a node end gracefully and starts it again.
     pub async fn restart_gracefully(&mut self, name: &str) {
         let mut node = self.nodes.remove(name).expect("a node that runs");
         let ended = tokio::task::spawn_blocking(move || {
@@ -198,23 +199,23 @@ impl Cluster {
         self.ended.push(node);
     }
 
-    /// The disk that the data lies on.
+    /// Returns the disk that holds the data.
     pub fn disk(&self) -> &Disk {
         self.storage.disk().expect("a cluster on a disk")
     }
 
-    /// Every file or object of the cluster.
+    /// Returns every file or object of the cluster.
     pub async fn contents(&self) -> Vec<(String, Vec<u8>)> {
         self.storage.contents(&self.home).await
     }
 
-    /// Loses all that goes between two hosts.
+    /// Drops all packets between two hosts.
     pub fn part(&self, one: &str, other: &str) {
         self.cut(one, other);
         self.cut(other, one);
     }
 
-    /// Loses all that goes from one host to another.
+    /// Drops all packets from one host to another.
     pub fn cut(&self, from: &str, to: &str) {
         self.network.host(to).turn_deaf_to(self.network.host(from));
     }
@@ -224,7 +225,7 @@ impl Cluster {
         self.network.heal();
     }
 
-    /// Where clients reach the cluster, also while the gateway does not run.
+    /// Returns the address for clients, which stays the same while the gateway does not run.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address("gateway-0"))
     }
@@ -240,9 +241,9 @@ impl Cluster {
         self.home.run_at(&self.nodes["gateway-0"], arguments)
     }
 
-    /// Ends all nodes; each has to do so by itself. What is on the disk stays.
+    /// Ends all nodes. Each must end gracefully. The content of the disk stays.
     pub fn stop(&mut self) {
-        // Those that others work with last.
+        // In reverse order of starting, so that nodes that others depend on end last.
         for name in node_names().iter().rev() {
             let Some(mut node) = self.nodes.remove(name) else { continue };
             let status = node.end();
@@ -250,24 +251,25 @@ impl Cluster {
         }
     }
 
-    /// The process of a node.
+    /// Returns the process id of a node.
     pub fn process(&self, name: &str) -> u32 {
         self.nodes[name].id()
     }
 }
 
-/// The names of all nodes, in the order in which they start.
+/// Returns the names of all nodes, in the order in which they start.
 pub fn node_names() -> Vec<String> {
     let names = |(role, count)| (0..count).map(move |number| format!("{role}-{number}"));
     SERVICES.into_iter().flat_map(names).collect()
 }
 
-/// The names of the processes of one service.
+/// Returns the names of the processes of one service.
 pub fn processes_of(service: &str) -> Vec<String> {
     node_names().into_iter().filter(|name| name.starts_with(service)).collect()
 }
 
-/// `command`, run by a command that runs the rest of its words as a command.
+/// Returns a command that runs `command` through the wrapper `through`, which runs its remaining
+/// arguments as a command.
 fn run_through(through: &[String], command: &Command) -> Command {
     let mut whole = Command::new(&through[0]);
     whole.args(&through[1..]).arg(command.get_program()).args(command.get_args());

@@ -1,26 +1,26 @@
-//! A disk that can be full for one host and not for the others.
+//! Disk that can be full for one host and not for the others.
 //!
-//! All retrievers share the storage, so a full disk would be full for all of them. ext4 keeps blocks
-//! back for one user, though: when only those are left, whoever is another user finds the disk full.
+//! All retrievers share the storage, so a full disk would be full for all of them. But ext4
+//! reserves blocks for one user: when only these are left, the disk is full for every other user.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::hosts::run;
 
-/// Half of it is kept back: ten times what a run writes.
+/// Size of the disk in MiB. Half of it is reserved: ten times as much as a run writes.
 const MIB: u64 = 1024;
-/// What the filler takes of the blocks that are kept back, so that files which are removed meanwhile
-/// make no room.
+/// Reserved space that the filler takes, so that files which are removed meanwhile do not make
+/// room.
 const MARGIN_MIB: u64 = 128;
 
-/// A file system in a file, mounted at a folder. It goes when dropped, once nobody uses it.
+/// File system in a file, mounted at a folder. Dropping it unmounts it, once nobody uses it.
 pub struct Disk {
     place: PathBuf,
 }
 
 impl Disk {
-    /// Makes a disk in the file `image` and mounts it at `place`.
+    /// Creates a disk in the file `image` and mounts it at `place`.
     pub fn mount(image: &Path, place: &Path) -> Self {
         let file = std::fs::File::create(image).unwrap();
         file.set_len(MIB << 20).unwrap();
@@ -30,8 +30,8 @@ impl Disk {
         Self { place: place.to_owned() }
     }
 
-    /// The command that runs the rest of its words as a user for whom no blocks are kept back, with
-    /// root's right to every file.
+    /// Returns a command that runs its remaining arguments as a user for whom no blocks are
+    /// reserved, but with root's right to every file.
     pub fn ordinary_user() -> Vec<String> {
         let rights = "+dac_override,+fowner";
         ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]
@@ -41,7 +41,7 @@ impl Disk {
             .collect()
     }
 
-    /// Leaves room only for those for whom blocks are kept back.
+    /// Leaves room only for the user for whom blocks are reserved.
     pub fn fill(&self) {
         let free = Command::new("df").args(["--output=avail", "-B1M"]).arg(&self.place).output();
         let free = String::from_utf8(free.unwrap().stdout).unwrap();
@@ -62,7 +62,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a server that a failed test leaves may still be there for a moment.
+        // Lazily, because a server that a failed test leaves may still use it for a moment.
         drop(Command::new("umount").arg("-l").arg(&self.place).status());
     }
 }

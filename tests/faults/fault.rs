@@ -1,4 +1,4 @@
-//! What is done to a cluster.
+//! Faults that are inflicted on a cluster.
 
 use std::time::{Duration, Instant};
 
@@ -7,44 +7,44 @@ use fastrand::Rng;
 use crate::cluster::{Cluster, ON_SMALL_DISK, REDIS_HOST, SERVICES, processes_of};
 use crate::storage::{STORAGE_HOST, StorageKind};
 
-/// A kind of fault.
+/// Kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// `kill -9` of a process of a service, which is started again later.
     Kill(&'static str),
     /// SIGSTOP of an owner of shards for longer than its leases last.
     StopOwner,
-    /// A retriever and Redis do not hear each other.
+    /// A retriever and Redis lose their connection.
     CutFromRedis,
-    /// A retriever and the bucket's server do not hear each other.
+    /// A retriever and the bucket's server lose their connection.
     CutFromStorage,
-    /// The gateway and a retriever do not hear each other.
+    /// The gateway and a retriever lose their connection.
     CutFromGateway,
-    /// A retriever does not hear the gateway, which hears it.
+    /// A retriever receives nothing from the gateway, which still receives from it.
     DeafRetriever,
-    /// The gateway does not hear a retriever, which hears it.
+    /// The gateway receives nothing from a retriever, which still receives from it.
     DeafGateway,
     /// An encoder is lost with texts that it was given.
     LoseEncoderInBatch,
-    /// Redis is killed and started again with nothing in it.
+    /// Redis is killed and started again, empty.
     EmptyRedis,
     /// The disk is full for one retriever.
     FullDisk,
-    /// A node gets a fifth of its time.
+    /// A node gets a fifth of its CPU time.
     SlowNode,
 }
 
-/// A fault that is over.
+/// Fault that is over.
 pub struct Inflicted {
-    /// What was done to whom.
+    /// Description of the fault and the node.
     pub what: String,
     pub began: Instant,
-    /// When machines, network and disk were as before.
+    /// Time at which machines, network and disk were as before.
     pub healed: Instant,
 }
 
 impl Fault {
-    /// All that can happen to a cluster on such a storage.
+    /// Returns all faults that can happen to a cluster on such a storage.
     pub fn all(on: StorageKind) -> Vec<Self> {
         let kills = SERVICES.map(|(service, _)| Self::Kill(service));
         let of_storage = match on {
@@ -67,7 +67,7 @@ impl Fault {
             .collect()
     }
 
-    /// Those that test whose a shard is, and who may write to the storage.
+    /// Returns the faults that test who owns a shard and may write to the storage.
     pub fn of_ownership(on: StorageKind) -> Vec<Self> {
         let mut faults = Self::all(on);
         faults.retain(|fault| match fault {
@@ -86,7 +86,7 @@ impl Fault {
         faults
     }
 
-    /// What it is called in reports.
+    /// Returns the name of the fault in reports.
     pub fn name(self) -> String {
         match self {
             Self::Kill(service) => format!("kill {service}"),
@@ -103,7 +103,7 @@ impl Fault {
         }
     }
 
-    /// Does it, waits, and undoes it.
+    /// Inflicts the fault, waits, and undoes it.
     pub async fn inflict(self, cluster: &mut Cluster, random: &mut Rng) -> Inflicted {
         let began = Instant::now();
         let lease = cluster.times().lease().as_secs_f64();
@@ -111,7 +111,7 @@ impl Fault {
             Self::Kill(service) => {
                 let name = one_of(&processes_of(service), random);
                 cluster.kill(&name);
-                // Sometimes back before its leases end, sometimes after others took over.
+                // Sometimes back before its leases expire, sometimes after others took over.
                 pause(random, 0.3..lease * 1.7).await;
                 cluster.start_again(&name).await;
                 name
@@ -150,7 +150,7 @@ impl Fault {
             }
             Self::LoseEncoderInBatch => {
                 let name = one_of(&processes_of("encoder"), random);
-                // It takes in what comes meanwhile and answers none of it.
+                // Stopped, the encoder receives texts and answers none of them.
                 cluster.signal(&name, "STOP");
                 pause(random, 0.4..0.6).await;
                 cluster.kill(&name);
@@ -160,7 +160,7 @@ impl Fault {
             }
             Self::EmptyRedis => {
                 cluster.redis().kill().unwrap();
-                // Sometimes shorter than its leases last, sometimes longer.
+                // Sometimes shorter than the leases last, sometimes longer.
                 pause(random, 0.3..lease * 1.7).await;
                 cluster.redis().restart_empty().unwrap();
                 "redis".to_owned()
@@ -188,9 +188,9 @@ impl Fault {
     }
 }
 
-/// Undoes cuts after a while.
+/// Undoes network cuts after a while.
 async fn heal_later(name: String, cluster: &Cluster, random: &mut Rng) -> String {
-    // Longer than it takes to notice, and on average longer than leases last.
+    // Longer than it takes to notice the cut, and on average longer than leases last.
     let (notice, lease) = (cluster.times().notice(), cluster.times().lease());
     let shortest = notice.as_secs_f64() * 1.3;
     pause(random, shortest..shortest + lease.as_secs_f64() * 1.4).await;
@@ -198,7 +198,7 @@ async fn heal_later(name: String, cluster: &Cluster, random: &mut Rng) -> String
     name
 }
 
-/// The retrievers that own shards now.
+/// Returns the retrievers that own shards now.
 async fn owners(cluster: &Cluster) -> Vec<String> {
     let topology = cluster.client().await.topology().await.unwrap();
     let owners: Vec<String> = topology.shards.into_iter().map(|shard| shard.owner).collect();

@@ -1,5 +1,5 @@
-//! Many producers at one shard that cannot keep up: each of them waits or is told to come again, and the
-//! gateway between them holds no more than it may.
+//! Test of many producers at one shard that cannot keep up: each of them waits or is told to come
+//! again, and the memory of the gateway between them stays bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,16 +20,16 @@ use crate::words::text_with;
 
 const PRODUCERS: usize = 200;
 const FLOOD: Duration = Duration::from_secs(8);
-/// About the length of a text.
+/// Approximate length of a text.
 const TEXT_BYTES: usize = 64 << 10;
-/// The most memory that the gateway may come to hold: what it holds of documents (64 MiB), what its
-/// connections buffer, and itself.
+/// Maximum memory that the gateway may use: 64 MiB of documents, what its connections buffer, and
+/// the process itself.
 const BOUND_MIB: u64 = 384;
-/// Of each turn, how long the owner of the shard is stopped and how long it runs.
+/// Times for which the owner of the shard is stopped and runs, alternately.
 const STOPPED: Duration = Duration::from_millis(180);
 const RUNNING: Duration = Duration::from_millis(20);
 
-/// What producers were told.
+/// Answers that the producers received.
 #[derive(Default)]
 struct Told {
     accepted: AtomicU64,
@@ -58,7 +58,7 @@ async fn a_flood_from_two_hundred_producers_does_not_fill_the_gateway() {
         })
         .collect();
     let read = |count: &AtomicU64| count.load(Ordering::SeqCst);
-    // Where other programs have the processors, it takes its time until something is accepted.
+    // On a busy machine it may take a while until something is accepted.
     let is_flood = || read(&told.accepted) > 0 && read(&told.sent) > read(&told.accepted);
     let began = Instant::now();
     while began.elapsed() < FLOOD || !is_flood() && began.elapsed() < PATIENCE {
@@ -82,7 +82,7 @@ async fn a_flood_from_two_hundred_producers_does_not_fill_the_gateway() {
     assert!(stored >= accepted, "{accepted} were acknowledged, {stored} are there");
 }
 
-/// Sends documents as fast as they are taken, for good.
+/// Sends documents without end, as fast as they are accepted.
 async fn produce(number: usize, endpoint: String, corpus: CorpusName, told: Arc<Told>) {
     let line = text_with(&["xflood"]);
     let text = line.repeat(TEXT_BYTES / line.len());
@@ -105,7 +105,7 @@ async fn produce(number: usize, endpoint: String, corpus: CorpusName, told: Arc<
     }
 }
 
-/// A figure of a process' memory.
+/// Returns a figure of the memory of a process in MiB.
 fn resident_mib(process: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).expect("Linux tells it");

@@ -1,32 +1,33 @@
-//! Hosts on this machine: network namespaces on a bridge, and what can happen to their network.
+//! Hosts on this machine, and faults of their network: network namespaces on a bridge.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
-/// Begins the names of all that a run makes on the machine; its process id follows.
+/// Prefix of the names of everything that a run creates on the machine. The process id follows it.
 const PREFIX: &str = "clewf";
 
-/// A network that nothing outside takes part in but this process, on the bridge. It goes with its hosts.
+/// Network of hosts on a bridge, isolated except for this process. Dropping it removes its hosts.
 pub struct Network {
     name: String,
-    /// The first three bytes of its addresses, of those set aside for tests of networks (RFC 2544).
+    /// First three bytes of its addresses, from the range reserved for tests of networks (RFC
+    /// 2544).
     subnet: [u8; 3],
     hosts: BTreeMap<String, Host>,
 }
 
-/// A host: a network namespace with one address.
+/// Host: a network namespace with one address.
 #[derive(Debug)]
 pub struct Host {
     namespace: String,
-    /// The end on the bridge of its wire.
+    /// End of the host's wire on the bridge.
     wire: String,
     pub address: Ipv4Addr,
 }
 
 impl Network {
-    /// A network without hosts. What killed runs left behind is removed first.
+    /// Creates a network without hosts. First removes what killed runs left behind.
     pub fn new() -> Self {
         remove_leftovers();
         let [.., high, low] = std::process::id().to_be_bytes();
@@ -57,7 +58,7 @@ impl Network {
         host
     }
 
-    /// The host of that name, which was added.
+    /// Returns the host of that name, which must have been added.
     pub fn host(&self, name: &str) -> &Host {
         &self.hosts[name]
     }
@@ -82,7 +83,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for host in self.hosts.values() {
-            // A wire would go with its namespace, too, but some time later.
+            // A wire is also removed with its namespace, but some time later.
             drop(output(Command::new("ip").args(["link", "delete", &host.wire])));
             remove_namespace(&host.namespace);
         }
@@ -91,12 +92,12 @@ impl Drop for Network {
 }
 
 impl Host {
-    /// The command that runs the rest of its words on this host.
+    /// Returns a command that runs its remaining arguments on this host.
     pub fn through(&self) -> Vec<String> {
         ["ip", "netns", "exec", &self.namespace].map(str::to_owned).to_vec()
     }
 
-    /// Loses whatever comes from `other`, which still hears this host.
+    /// Drops all packets from `other`, which still receives from this host.
     pub fn turn_deaf_to(&self, other: &Self) {
         self.nft(&format!("add rule inet faults input ip saddr {} drop", other.address));
     }
@@ -108,7 +109,7 @@ impl Host {
     }
 }
 
-/// What begins every name of this run.
+/// Returns the prefix of every name of this run.
 pub fn run_name() -> String {
     format!("{PREFIX}{}", std::process::id())
 }
@@ -140,7 +141,7 @@ fn remove_leftovers() {
     }
 }
 
-/// Whether a name is one of a run that does not run any more.
+/// Returns whether a name belongs to a run that no longer runs.
 fn is_left(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(PREFIX) else { return false };
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
@@ -161,7 +162,7 @@ fn ip(words: &[&str]) {
     run(Command::new("ip").args(words));
 }
 
-/// Runs a command that has to succeed.
+/// Runs a command that must succeed.
 pub fn run(command: &mut Command) {
     if let Err(problem) = output(command) {
         panic!(

@@ -1,7 +1,7 @@
-//! What clients were told, and so what the cluster may say and what it has to hold.
+//! Ledger of what clients were told. It decides what the cluster may answer and what it must hold.
 //!
-//! Each document has one writer, which does one thing after the other, so that its versions follow each
-//! other in time. What was offered without an answer may have happened or not.
+//! Each document has one writer, which performs one action after the other, so its versions are
+//! ordered in time. A version that was offered without an answer may or may not be stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +11,20 @@ use clew_proto::query::v1::SearchResponse;
 use crate::client::id;
 use crate::words::{number_of, spelled, text_with, word};
 
-/// Shards of the corpus.
+/// Number of shards of the corpus.
 pub const SHARDS: u32 = 4;
-/// Documents of each shard that are written over and over.
+/// Number of documents of each shard that are written again and again.
 const WRITTEN: usize = 7;
-/// All of these.
+/// Number of documents in all shards that are written again and again.
 const ALL_WRITTEN: usize = SHARDS as usize * WRITTEN;
-/// Letters of a version's word, enough for half a million versions.
+/// Number of letters of a version's word, enough for half a million versions.
 const VERSION_LETTERS: usize = 5;
-/// Documents that stay as they are.
+/// Number of documents that never change.
 const LASTING: usize = 24;
-/// In every chunk of every document that is written over and over.
+/// Word in every chunk of every document that is written again and again.
 pub const EVERYWHERE: &str = "xlantern";
 
-/// Names of the documents that are written over and over, by shard.
+/// Returns the names of the documents that are written again and again, by shard.
 pub fn written_documents() -> Vec<Vec<String>> {
     let mut shards = vec![Vec::new(); SHARDS as usize];
     for name in (0..).map(|number| format!("d{number}")) {
@@ -38,23 +38,23 @@ pub fn written_documents() -> Vec<Vec<String>> {
     shards
 }
 
-/// Names and texts of the documents that stay as they are.
+/// Returns the names and texts of the documents that never change.
 pub fn lasting_documents() -> impl Iterator<Item = (String, String)> {
     (0..LASTING).map(|number| (format!("s{number}"), text_with(&[&lasting_word(number)])))
 }
 
-/// The word by which a lasting document is found.
+/// Returns the word by which a lasting document is found.
 pub fn lasting_word(number: usize) -> String {
     word('s', number)
 }
 
-/// The text of a version: no other version has its word.
+/// Returns the text of a version. No other version contains its word.
 pub fn text(name: &str, version: usize) -> String {
     let number = name.trim_start_matches('d').parse().unwrap();
     text_with(&[EVERYWHERE, &word('n', number), &version_word(version)])
 }
 
-/// The word of a version.
+/// Returns the word of a version.
 pub fn version_word(version: usize) -> String {
     spelled('v', version, VERSION_LETTERS)
 }
@@ -63,16 +63,16 @@ fn shard(name: &str) -> u32 {
     shard_of(&id(name), SHARDS).0
 }
 
-/// What is known of a document.
+/// State of a document, as far as it is known.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// Versions of which one is stored, or nothing if `None` is among them: what was acknowledged
-    /// last, and what was offered since without an answer.
+    /// Versions of which one is stored, or `None` if the document may be absent: the last one that
+    /// was acknowledged, and those that were offered since without an answer.
     pub possible: Vec<Option<usize>>,
-    /// The oldest version that may be seen by whoever begins to look now.
+    /// Oldest version that a request that begins now may see.
     oldest: usize,
     newest: usize,
-    /// How often it may have become absent.
+    /// Number of times that it may have become absent.
     absences: usize,
     /// Whether it was found since.
     is_found: bool,
@@ -80,7 +80,7 @@ pub struct Known {
     pub erased_below: usize,
 }
 
-/// What is known of all documents that are written over and over.
+/// States of all documents that are written again and again.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     pub documents: BTreeMap<String, Known>,
@@ -95,7 +95,7 @@ impl Known {
 
 impl Ledger {
     pub fn new() -> Self {
-        // Numbers of versions differ from document to document by what is left when they are divided.
+        // The version numbers of different documents differ modulo [`ALL_WRITTEN`].
         let nothing = |newest| Known {
             possible: vec![None],
             oldest: 0,
@@ -112,7 +112,7 @@ impl Ledger {
         self.documents.get_mut(name).expect("a document of the test")
     }
 
-    /// A new version is offered.
+    /// Records that a new version is offered, and returns its number.
     pub fn offer(&mut self, name: &str) -> usize {
         let known = self.known(name);
         known.newest += ALL_WRITTEN;
@@ -120,29 +120,29 @@ impl Ledger {
         known.newest
     }
 
-    /// Whether a version is one of this document.
+    /// Returns whether a version belongs to this document.
     pub fn is_version_of(&self, version: usize, name: &str) -> bool {
         self.documents[name].newest % ALL_WRITTEN == version % ALL_WRITTEN
     }
 
-    /// The newest version was acknowledged.
+    /// Records that the newest version was acknowledged.
     pub fn accepted(&mut self, name: &str) {
         let known = self.known(name);
         if known.possible.contains(&None) {
-            // Whoever found it may have found what was forgotten since.
+            // The request that found the document may have seen a version that was forgotten since.
             known.may_be_absent();
         }
         known.possible = vec![Some(known.newest)];
     }
 
-    /// It is to be forgotten.
+    /// Records that the document is about to be forgotten.
     pub fn forget(&mut self, name: &str) {
         let known = self.known(name);
         known.may_be_absent();
         known.possible.push(None);
     }
 
-    /// That was acknowledged.
+    /// Records that forgetting was acknowledged.
     pub fn forgotten(&mut self, name: &str) {
         let known = self.known(name);
         known.may_be_absent();
@@ -151,8 +151,8 @@ impl Ledger {
         known.erased_below = known.newest + 1;
     }
 
-    /// Notes what a search found that began when the ledger was as `before`. Returns what is wrong
-    /// with it.
+    /// Checks and records the result of a search that began when the ledger was as `before`.
+    /// Returns the violations.
     pub fn note_search(&mut self, before: &Self, response: &SearchResponse) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut found: BTreeMap<&str, u64> = BTreeMap::new();
@@ -192,8 +192,8 @@ impl Ledger {
         wrong
     }
 
-    /// Notes that a piece of a version was seen by who began to look when the ledger was as `before`.
-    /// Returns what is wrong with that.
+    /// Checks and records that a request saw a piece of a version. The request began when the
+    /// ledger was as `before`. Returns the violation, if there is one.
     pub fn saw(
         &mut self,
         before: &Self,
@@ -215,8 +215,8 @@ impl Ledger {
         (!is_text).then(|| format!("version {version} of {name} was seen as {piece:?}"))
     }
 
-    /// Returns what is wrong with that a document was not there for who began to look when the ledger
-    /// was as `before`.
+    /// Checks that a document may be absent for a request that began when the ledger was as
+    /// `before`. Returns the violation, if there is one.
     pub fn saw_nothing(&self, before: &Self, name: &str) -> Option<String> {
         let (known, now) = (&before.documents[name], &self.documents[name]);
         let can_be = known.possible.contains(&None) || now.absences > known.absences;
@@ -224,7 +224,7 @@ impl Ledger {
     }
 }
 
-/// The version that a piece of a text is of.
+/// Returns the version to which a piece of a text belongs.
 pub fn version_in(text: &str) -> Option<usize> {
     let length = version_word(0).len();
     let is_version = |word: &&str| word.starts_with("xv") && word.len() == length;

@@ -1,4 +1,5 @@
-//! Clients that go on while a cluster is hurt: writers, one for each shard, and readers.
+//! Clients that continue while faults are inflicted on a cluster: readers, and a writer for each
+//! shard.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,18 +18,18 @@ use crate::client::{document, id, query};
 use crate::cluster::REQUEST_PATIENCE;
 use crate::ledger::{EVERYWHERE, Ledger, SHARDS, text, version_in, written_documents};
 
-/// Between two looks at whether all requests do what is asked.
+/// Interval between two checks whether all requests succeed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(40);
-/// Most documents of one stream.
+/// Maximum number of documents in one stream.
 const STREAM: usize = 5;
-/// A request that takes longer counts as disturbed: many times what it takes without a fault.
+/// Latency above which a request counts as disturbed: many times what it takes without a fault.
 const LATE: Duration = Duration::from_secs(2);
-/// How long all may take to go on after a fault was healed.
+/// Maximum time for all clients to recover after a fault was healed.
 const HEALING: Duration = Duration::from_secs(90);
-/// Of 256 things that a writer does, how many are forgetting.
+/// Share of a writer's actions that forget, out of 256.
 const FORGETTING: u8 = 40;
 
-/// Requests of one client, one after the other.
+/// Requests of one client, which follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Lane {
     Searches,
@@ -36,13 +37,13 @@ enum Lane {
     Writes(u32),
 }
 
-/// A request that ended.
+/// Request that ended.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     lane: Lane,
     began: Instant,
     ended: Instant,
-    /// Whether it did what was asked: no error, no missing shard.
+    /// Whether it succeeded: no error, no missing shard.
     is_done: bool,
 }
 
@@ -52,19 +53,19 @@ impl Request {
     }
 }
 
-/// What clients saw.
+/// Observations of the clients.
 #[derive(Debug, Default)]
 struct Seen {
     ledger: Ledger,
     requests: Vec<Request>,
     counts: Counts,
-    /// What must not have happened.
+    /// Violations.
     wrong: Vec<String>,
-    /// Reasons of the errors that may be retried.
+    /// Reasons of retryable errors.
     reasons: BTreeSet<String>,
 }
 
-/// How much was asked for.
+/// Numbers of requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub writes: usize,
@@ -73,7 +74,7 @@ pub struct Counts {
     pub retryable: usize,
 }
 
-/// Clients at work.
+/// Running clients.
 pub struct Load {
     shared: Arc<Shared>,
     clients: JoinSet<()>,
@@ -82,13 +83,13 @@ pub struct Load {
 struct Shared {
     endpoint: String,
     corpus: CorpusName,
-    /// Between two requests of a client.
+    /// Pause between two requests of a client.
     pause: Duration,
     is_over: AtomicBool,
     seen: Mutex<Seen>,
 }
 
-/// How long a fault was felt, from its beginning.
+/// Durations for which a fault disturbed requests, from its beginning.
 #[derive(Clone, Copy, Debug)]
 pub struct Recovery {
     pub searches: Duration,
@@ -96,7 +97,7 @@ pub struct Recovery {
 }
 
 impl Load {
-    /// Starts clients that pause so long between two requests.
+    /// Starts clients that wait for `pause` between two requests.
     pub fn start(
         endpoint: String,
         corpus: CorpusName,
@@ -115,8 +116,8 @@ impl Load {
         Self { shared, clients }
     }
 
-    /// Waits until all requests do what is asked again, from `healed` on, and tells how long they did
-    /// not since `began`.
+    /// Waits until all clients succeed again, with requests from `healed` on. Returns how long
+    /// requests were disturbed after `began`.
     pub async fn recovered(&mut self, began: Instant, healed: Instant) -> Recovery {
         let give_up = Instant::now() + HEALING;
         loop {
@@ -140,7 +141,7 @@ impl Load {
         recovery
     }
 
-    /// Fails if anything happened that must not.
+    /// Fails if there was a violation.
     pub async fn check(&mut self) {
         let wrong = std::mem::take(&mut self.shared.lock().wrong);
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -149,7 +150,7 @@ impl Load {
         }
     }
 
-    /// Lets the clients end what they do, and tells what they know.
+    /// Lets the clients finish their current requests. Returns the ledger and the counts.
     pub async fn stop(mut self) -> (Ledger, Counts) {
         self.shared.is_over.store(true, Ordering::SeqCst);
         while let Some(ended) = self.clients.join_next().await {
@@ -164,7 +165,7 @@ impl Load {
 }
 
 impl Seen {
-    /// The clients of which no request that began after `healed` did what was asked yet.
+    /// Returns the clients of which no request since `healed` has succeeded yet.
     fn waiting(&self, healed: Instant) -> Vec<Lane> {
         let is_fine = |lane: &Lane| {
             let mut since = self.requests.iter().filter(|r| r.lane == *lane && r.began >= healed);
@@ -176,7 +177,7 @@ impl Seen {
     }
 }
 
-/// How long after `began` requests of one client were not as they should be.
+/// Returns for how long after `began` the requests of one client were disturbed.
 fn felt<'a>(requests: impl Iterator<Item = &'a Request>, began: Instant) -> Duration {
     let mut until = began;
     let mut is_disturbed = false;
@@ -184,7 +185,7 @@ fn felt<'a>(requests: impl Iterator<Item = &'a Request>, began: Instant) -> Dura
         if request.is_disturbed() || is_disturbed {
             until = request.ended;
         }
-        // What came late came; what failed is over with the first that does not.
+        // A late request has succeeded. A failure lasts until the next request that does not fail.
         is_disturbed = !request.is_done;
     }
     until - began
@@ -195,7 +196,7 @@ impl Shared {
         self.seen.lock().unwrap()
     }
 
-    /// Notes how a request ended, and has its client connect anew after an error.
+    /// Records how a request ended. After an error, the client connects anew.
     fn ended(&self, line: &mut Line, lane: Lane, began: Instant, outcome: Result<bool, Error>) {
         let is_done = *outcome.as_ref().unwrap_or(&false);
         let mut seen = self.lock();
@@ -219,7 +220,7 @@ impl Shared {
     }
 }
 
-/// A client's connection.
+/// Connection of a client.
 struct Line {
     client: Option<Client>,
 }
@@ -254,7 +255,7 @@ async fn search(shared: Arc<Shared>) {
     }
 }
 
-/// Reads documents and asks questions.
+/// Reads documents and asks questions, again and again.
 async fn read(shared: Arc<Shared>, mut random: fastrand::Rng) {
     let names: Vec<String> = written_documents().concat();
     let mut line = Line { client: None };
@@ -275,7 +276,7 @@ async fn read(shared: Arc<Shared>, mut random: fastrand::Rng) {
     }
 }
 
-/// Asks a question; `false` if a shard was missing.
+/// Asks a question. Returns whether no shard was missing.
 async fn ask(client: &Client, corpus: &CorpusName) -> Result<bool, Error> {
     let question = Question { text: "What came from the city?".to_owned(), ..Question::default() };
     let events = client.answer(corpus, question).await?;
@@ -288,7 +289,7 @@ async fn ask(client: &Client, corpus: &CorpusName) -> Result<bool, Error> {
     Err(Error::internal("an answer ended without its last message"))
 }
 
-/// Reads a document and holds it against what is known.
+/// Reads a document and compares it with the ledger.
 async fn look_at(
     shared: &Shared,
     client: &Client,
@@ -312,7 +313,7 @@ async fn look_at(
     Ok(true)
 }
 
-/// Writes, replaces and forgets documents of one shard.
+/// Writes, replaces and forgets documents of one shard, again and again.
 async fn write(shared: Arc<Shared>, shard: u32, names: Vec<String>, mut random: fastrand::Rng) {
     let mut line = Line { client: None };
     while !shared.is_over.load(Ordering::SeqCst) {

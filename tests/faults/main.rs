@@ -1,9 +1,9 @@
-//! A cluster of real processes, each on a host of its own, over a real Redis, and what happens to
-//! machines, networks and disks.
+//! Tests of a cluster of real processes over a real Redis, each on a host of its own, under faults
+//! of machines, networks and disks.
 //!
-//! Clients keep ingesting, replacing, forgetting, searching and asking while faults are done, and know
-//! what was acknowledged. At the end the cluster is held against what they know. `tests/README.md` lists
-//! the faults.
+//! Clients keep ingesting, replacing, forgetting, searching and asking while faults are inflicted,
+//! and keep a ledger of what was acknowledged. At the end, the cluster is compared with the ledger.
+//! `tests/README.md` lists the faults.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 #![allow(clippy::print_stdout, reason = "seed, timeline and verdict of a run")]
@@ -42,7 +42,7 @@ use report::Report;
 use storage::StorageKind;
 use verdict::{Recall, assert_erased, assert_kept};
 
-/// Two clusters at once would take each other's time.
+/// Two clusters at once would slow each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,11 +75,11 @@ async fn every_service_is_restarted_under_load_and_no_request_fails_for_good() {
     run.end().await;
 }
 
-/// Faults of `kinds` in random order, each as often as the others or once more. There are
-/// `CLEW_FAULTS`, or else one of each kind.
+/// Inflicts faults of `kinds` in random order, each as often as the others or once more. Their
+/// number is `CLEW_FAULTS`, or else one of each kind.
 async fn inflict_on_a_cluster(on: StorageKind, kinds: &[Fault]) {
     let mut run = Run::start(on).await;
-    // All goes well before anything is done to it.
+    // Everything must work before the first fault.
     run.load.recovered(Instant::now(), Instant::now()).await;
     let mut report = Report::new();
     for fault in in_random_order(kinds, long().unwrap_or(kinds.len()), &mut run.random) {
@@ -95,7 +95,7 @@ async fn inflict_on_a_cluster(on: StorageKind, kinds: &[Fault]) {
     );
 }
 
-/// A cluster with clients at work. No other runs at the same time.
+/// Cluster with running clients. No other runs at the same time.
 struct Run {
     random: Rng,
     load: Load,
@@ -106,7 +106,7 @@ struct Run {
 }
 
 impl Run {
-    /// Starts a cluster with a corpus that has the documents that stay as they are, and clients.
+    /// Starts a cluster, ingests the documents that never change, and starts clients.
     async fn start(on: StorageKind) -> Self {
         let alone = ONE_AT_A_TIME.lock().await;
         let mut random = random();
@@ -120,7 +120,7 @@ impl Run {
         Self { random, load, cluster, notes, before, _alone: alone }
     }
 
-    /// Ends clients and cluster, and holds what is there against what the clients know.
+    /// Ends clients and cluster, and compares what is stored with what the clients know.
     async fn end(self) {
         let Self { load, mut cluster, notes, before, .. } = self;
         let (ledger, counts) = load.stop().await;
@@ -131,8 +131,8 @@ impl Run {
     }
 }
 
-/// The run's random numbers. Their seed is printed; `CLEW_TEST_SEED` plays the same faults again, as far
-/// as the operating system's scheduling allows.
+/// Returns the run's random number generator and prints its seed. `CLEW_TEST_SEED` repeats the same
+/// faults, as far as the operating system's scheduling allows.
 fn random() -> Rng {
     let seed = match std::env::var("CLEW_TEST_SEED") {
         Ok(seed) => seed.parse().expect("CLEW_TEST_SEED is a number"),
@@ -142,7 +142,7 @@ fn random() -> Rng {
     Rng::with_seed(seed)
 }
 
-/// How many faults a long run has; `None` for a short one.
+/// Returns the number of faults of a long run, or `None` for a short one.
 fn long() -> Option<usize> {
     let count = std::env::var("CLEW_FAULTS").ok()?;
     Some(count.parse().expect("CLEW_FAULTS is a number"))

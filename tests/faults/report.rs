@@ -1,4 +1,4 @@
-//! What a run tells: a line for each fault as it happens, and a table at the end.
+//! Report of a run: a line for each fault as it happens, and a table at the end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::fault::{Fault, Inflicted};
 use crate::load::Recovery;
 
-/// The faults so far.
+/// Faults so far.
 pub struct Report {
     began: Instant,
     by_kind: BTreeMap<String, Vec<Recovery>>,
@@ -18,7 +18,7 @@ impl Report {
         Self { began: Instant::now(), by_kind: BTreeMap::new() }
     }
 
-    /// Notes a fault, and prints it.
+    /// Records a fault and prints it.
     pub fn add(&mut self, fault: Fault, inflicted: Inflicted, recovery: Recovery) {
         let Inflicted { what, began, healed } = inflicted;
         println!(
@@ -39,14 +39,14 @@ fn seconds(duration: Duration) -> String {
     }
 }
 
-/// Median and maximum.
+/// Formats median and maximum.
 fn spread(mut of: Vec<Duration>) -> String {
     of.sort();
     let (middle, last) = (of[of.len() / 2], of[of.len() - 1]);
     format!("{} {}", seconds(middle), seconds(last))
 }
 
-/// The table: how long requests were disturbed, from the beginning of the fault.
+/// Table of how long requests were disturbed, from the beginning of the fault.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<28}  times  searches: median, max  writes: median, max", "fault")?;

@@ -1,4 +1,5 @@
-//! What the retrievers of a cluster share: a folder on a disk that can be full, or a bucket.
+//! Storage that the retrievers of a cluster share: a folder on a disk that can be full, or a
+//! bucket.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -14,12 +15,12 @@ use crate::disk::Disk;
 use crate::harness::{Home, files_below};
 use crate::hosts::Network;
 
-/// The host of the bucket's server.
+/// Host of the bucket's server.
 pub const STORAGE_HOST: &str = "storage";
 
 const PORT: u16 = 9000;
 
-/// Which kind of storage a cluster is to have.
+/// Kind of storage of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageKind {
     Folder,
@@ -27,8 +28,9 @@ pub enum StorageKind {
 }
 
 impl StorageKind {
-    /// Between two requests of a client, so that the machine is busy and not swamped. The bucket's server
-    /// answers a hundred requests a second, of which a write takes dozens.
+    /// Returns the pause between two requests of a client, which keeps the machine busy but not
+    /// overloaded. The bucket's server answers a hundred requests per second, and a write takes
+    /// dozens of them.
     pub fn pause(self) -> Duration {
         match self {
             Self::Folder => Duration::from_millis(40),
@@ -36,7 +38,7 @@ impl StorageKind {
         }
     }
 
-    /// Seconds between two checks of a shard.
+    /// Returns the number of seconds between two checks of a shard.
     pub fn check_interval(self) -> &'static str {
         match self {
             Self::Folder => "1",
@@ -45,11 +47,11 @@ impl StorageKind {
     }
 }
 
-/// Where a cluster keeps its data.
+/// Storage of a cluster.
 pub enum Storage {
-    /// A folder on a disk of its own.
+    /// Folder on a disk of its own.
     Folder(Disk),
-    /// A bucket on a host of its own.
+    /// Bucket on a host of its own.
     Bucket(S3Server),
 }
 
@@ -74,7 +76,7 @@ impl Storage {
         }
     }
 
-    /// The disk, if it is one.
+    /// Returns the disk, if the storage is one.
     pub fn disk(&self) -> Option<&Disk> {
         match self {
             Self::Folder(disk) => Some(disk),
@@ -82,7 +84,7 @@ impl Storage {
         }
     }
 
-    /// Tells a node where the data lies.
+    /// Configures a node with the place of the data.
     pub fn configure(&self, command: &mut Command, home: &Home) {
         match self {
             Self::Folder(_) => command.arg("--data-dir").arg(home.data_dir()),
@@ -92,7 +94,7 @@ impl Storage {
         };
     }
 
-    /// Every file or object, with its name and its bytes.
+    /// Returns every file or object, with its name and its bytes.
     pub async fn contents(&self, home: &Home) -> Vec<(String, Vec<u8>)> {
         match self {
             Self::Folder(_) => {

@@ -1,4 +1,4 @@
-//! Holds a cluster against what clients know.
+//! Comparison of a cluster with what clients know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,15 +17,15 @@ use crate::ledger::{
 };
 use crate::words::number_of;
 
-/// Best passages among which a document has to be to count as recalled.
+/// Number of best passages among which a document must be to count as recalled.
 const TOP: usize = 10;
 
-/// What a fixed set of queries finds.
+/// Results of a fixed set of queries.
 #[derive(Debug)]
 pub struct Recall {
-    /// Queries with their document among the best passages, by mode.
+    /// Number of queries with their document among the best passages, by mode.
     recalled: BTreeMap<String, usize>,
-    /// The lasting documents in the order of their likeness to a question.
+    /// Chunks of the lasting documents, sorted by similarity to a question.
     ranked: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Recall {
                     missed.push(document.as_str());
                 }
             }
-            // Each has a word that no other document has.
+            // Each document has a word that no other document has.
             assert!(mode != SearchMode::Sparse || missed.is_empty(), "not found: {missed:?}");
             recalled.insert(format!("{mode:?}"), lasting.len() - missed.len());
         }
@@ -55,8 +55,8 @@ impl Recall {
         Self { recalled, ranked }
     }
 
-    /// Fails if less is found than `before`. By words more may be: what the other documents hold counts
-    /// in the scores of words, and these documents change.
+    /// Fails if less is found than `before`. A search by words may find more, because the changing
+    /// content of the other documents counts in the scores of words.
     fn assert_not_below(&self, before: &Self) {
         assert_eq!(self.ranked, before.ranked, "the ranking by likeness changed");
         for (mode, count) in &before.recalled {
@@ -65,8 +65,8 @@ impl Recall {
     }
 }
 
-/// Waits until nothing is under way any more, and fails unless the cluster holds what it has to, and
-/// nothing else.
+/// Waits until nothing is pending. Fails unless the cluster holds what it must hold and nothing
+/// else.
 pub async fn assert_kept(cluster: &Cluster, corpus: &CorpusName, ledger: &Ledger, before: &Recall) {
     let client = cluster.client().await;
     idle(&client, corpus).await;
@@ -77,8 +77,8 @@ pub async fn assert_kept(cluster: &Cluster, corpus: &CorpusName, ledger: &Ledger
     assert_eq!(checked.code, Some(0), "what is stored is not as promised: {checked:?}");
 }
 
-/// Every document once, whole, indexed and found, in a version that it may have; every forgotten one
-/// absent.
+/// Asserts that every document exists once, complete, indexed and searchable, in a version that it
+/// may have, and that every forgotten document is absent.
 async fn assert_documents(client: &Client, corpus: &CorpusName, ledger: &Ledger) {
     let states = states(client, corpus).await;
     let counts = counts(client, corpus).await;
@@ -123,7 +123,7 @@ async fn assert_documents(client: &Client, corpus: &CorpusName, ledger: &Ledger)
     }
 }
 
-/// All nodes are there, every shard is where it belongs, and every credit was given back.
+/// Asserts that all nodes run, every shard is where it belongs, and every credit was given back.
 async fn assert_healed(cluster: &Cluster, client: &Client) {
     eventually("every shard is where it belongs", async || {
         let topology = client.topology().await.ok()?;
@@ -139,7 +139,7 @@ async fn assert_healed(cluster: &Cluster, client: &Client) {
     .await;
     let tree = cluster.run(&["cluster", "tree"]);
     assert_eq!(tree.code, Some(0), "{tree:?}");
-    // Each shard was checked again and again while its cluster was hurt.
+    // Each shard was checked again and again during the faults.
     let is_kept = |state: &str| tree.stdout.contains(&format!("promises (invariants) {state} in "));
     assert!(is_kept("kept") && !is_kept("broken"), "{}", tree.stdout);
     for name in node_names() {
@@ -147,12 +147,12 @@ async fn assert_healed(cluster: &Cluster, client: &Client) {
     }
 }
 
-/// Whether nothing waits or is worked on in a part of a tree.
+/// Returns whether nothing is queued in a part of the tree.
 fn is_idle(tree: &TreeNode) -> bool {
     tree.queued == 0 && tree.children.iter().all(is_idle)
 }
 
-/// Fails if a forgotten text is in a file or object of a cluster that has ended.
+/// Fails if a file or object of an ended cluster contains a forgotten text.
 pub async fn assert_erased(cluster: &Cluster, ledger: &Ledger) {
     let mut versions: BTreeMap<usize, String> = BTreeMap::new();
     for (name, content) in cluster.contents().await {

@@ -1,4 +1,4 @@
-//! What tests ask of a server, and what they hold against its answers.
+//! Requests to a server, and checks of its answers.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::harness::PATIENCE;
 
-/// Tokens of a chunk: the tiny model reads 64, and short chunks make many of a short text.
+/// Tokens of a chunk. The tiny model reads 64, and short chunks give a short text many chunks.
 pub const CHUNK_TOKENS: u32 = 48;
 
-/// Most items a search may be asked for.
+/// Maximum number of passages that a search may request.
 pub const MOST_RESULTS: usize = 1000;
 
 pub fn corpus(name: &str) -> CorpusName {
@@ -41,12 +41,12 @@ pub fn document(id: &str, text: impl Into<String>) -> Document {
     }
 }
 
-/// Makes a corpus of one shard with short chunks.
+/// Creates a corpus of one shard with short chunks.
 pub async fn create(client: &Client, name: &str) -> CorpusName {
     create_in_shards(client, name, 1).await
 }
 
-/// Makes a corpus with short chunks.
+/// Creates a corpus with short chunks.
 pub async fn create_in_shards(client: &Client, name: &str, shards: u32) -> CorpusName {
     let new = NewCorpus {
         name: corpus(name),
@@ -61,7 +61,7 @@ pub async fn create_in_shards(client: &Client, name: &str, shards: u32) -> Corpu
     new.name
 }
 
-/// What a server said of each document of a stream, in order.
+/// Sends documents in one stream. Returns the server's answers in order.
 pub async fn send(
     client: &Client,
     corpus: &CorpusName,
@@ -78,7 +78,7 @@ pub async fn send(
     tokio::time::timeout(PATIENCE, sending).await.expect("the stream ends")
 }
 
-/// Sends documents that are all accepted.
+/// Sends documents that must all be accepted.
 pub async fn accept(
     client: &Client,
     corpus: &CorpusName,
@@ -101,7 +101,7 @@ pub async fn idle(client: &Client, corpus: &CorpusName) {
     assert_eq!((last.pending_documents, last.failed_documents), (0, 0), "{last:?}");
 }
 
-/// Sends documents that are all accepted and waits until they can be found.
+/// Sends documents that must all be accepted, and waits until they can be found.
 pub async fn remember(client: &Client, corpus: &CorpusName, documents: Vec<Document>) {
     accept(client, corpus, documents).await;
     idle(client, corpus).await;
@@ -111,7 +111,7 @@ pub async fn counts(client: &Client, corpus: &CorpusName) -> CorpusCounts {
     client.corpus(corpus).await.unwrap().counts.expect("the corpus runs")
 }
 
-/// All documents' states, each id once.
+/// Returns the states of all documents. Fails if an id is listed twice.
 pub async fn states(client: &Client, corpus: &CorpusName) -> BTreeMap<String, DocumentState> {
     let listed = client.documents(corpus, DocumentStage::Unspecified).await.unwrap();
     let count = listed.len();
@@ -126,12 +126,13 @@ pub async fn text_of(client: &Client, corpus: &CorpusName, id: &DocumentId) -> S
     String::from_utf8(document.text.to_vec()).unwrap()
 }
 
-/// A search for up to [`MOST_RESULTS`] items.
+/// Returns a query for up to [`MOST_RESULTS`] passages.
 pub fn query(text: &str, mode: SearchMode) -> Query {
     Query { mode, ..Query::new(text, MOST_RESULTS) }
 }
 
-/// What a search finds. In a cluster on a busy machine a shard may be late: then it is asked again.
+/// Returns the passages that a search finds. Retries if a shard is late, as in a cluster on a busy
+/// machine.
 pub async fn search(client: &Client, corpus: &CorpusName, query: Query) -> Vec<Evidence> {
     for _ in 0..20 {
         let found = client.search(corpus, query.clone()).await.unwrap();
@@ -142,17 +143,17 @@ pub async fn search(client: &Client, corpus: &CorpusName, query: Query) -> Vec<E
     panic!("shards are missing again and again");
 }
 
-/// Everything a search by words finds.
+/// Returns everything that a search by words finds.
 pub async fn by_words(client: &Client, corpus: &CorpusName, words: &str) -> Vec<Evidence> {
     search(client, corpus, query(words, SearchMode::Sparse)).await
 }
 
-/// A search that compares every vector, so that it ranks every chunk there is.
+/// Returns a query that compares every vector, so that it ranks every chunk there is.
 pub fn exhaustive(text: &str) -> Query {
     Query { exact: true, ..query(text, SearchMode::Dense) }
 }
 
-/// All chunks of these documents as searches see them, in the order of the text.
+/// Returns all chunks of the documents as searches see them, in the order of the text.
 pub async fn chunks(
     client: &Client,
     corpus: &CorpusName,
@@ -175,8 +176,8 @@ pub async fn chunks(
     chunks
 }
 
-/// Fails unless `chunks`, in the order of the text, are of one version and together the text: none
-/// missing, none twice. Returns the version.
+/// Fails unless `chunks`, in the order of the text, are of one version and together make up the
+/// text: none missing, none twice. Returns the version.
 pub fn assert_whole(text: &str, chunks: &[Evidence]) -> u64 {
     let version = chunks.first().expect("chunks of a document that is there").version;
     let mut end = 0;

@@ -1,4 +1,4 @@
-//! Real processes: the server, the command line, and the folder they live in.
+//! Real processes: the server, the command line, and the folder in which they run.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use clew_client::Client;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long anything may take before a test fails: far more than it needs on a busy machine.
+/// Maximum time for anything before a test fails: far more than it needs on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Time between two looks at a condition that nothing announces.
+/// Interval between two checks of a condition that nothing announces.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Last lines of a server's log that a failed test shows.
+/// Number of last lines of a server's log that a failed test shows.
 const LOG_TAIL: usize = 200;
 
-/// The folder of one test, with a model in it. Everything goes with it.
+/// Folder of one test, with a model in it. Dropping it removes everything.
 pub struct Home {
     folder: TempDir,
 }
@@ -37,7 +37,7 @@ impl Home {
         home
     }
 
-    /// A place in the folder.
+    /// Returns a path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -58,14 +58,15 @@ impl Home {
         path
     }
 
-    /// `clew` with nothing of this machine's configuration, in this folder.
+    /// Returns a command that runs `clew` in this folder, without the configuration of this
+    /// machine.
     pub fn clew(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_clew"));
         self.settle(&mut command);
         command
     }
 
-    /// Has a command run in this folder with nothing of this machine's configuration.
+    /// Makes a command run in this folder, without the configuration of this machine.
     pub fn settle(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("CLEW_") {
@@ -75,12 +76,12 @@ impl Home {
         command.current_dir(self.folder.path());
     }
 
-    /// `clew serve` on the data directory and a free port.
+    /// Returns a command that runs `clew serve` on the data directory and a free port.
     pub fn serve_command(&self) -> Command {
         self.serve_command_at("127.0.0.1:0")
     }
 
-    /// `clew serve` on the data directory and that address.
+    /// Returns a command that runs `clew serve` on the data directory and the given address.
     pub fn serve_command_at(&self, address: &str) -> Command {
         let mut command = self.clew();
         command.arg("serve").args(["--listen", address]);
@@ -88,7 +89,7 @@ impl Home {
         command
     }
 
-    /// A server on the data directory.
+    /// Starts a server on the data directory.
     pub fn serve(&self) -> Server {
         Server::start(self.serve_command())
     }
@@ -109,7 +110,7 @@ impl Home {
     }
 }
 
-/// What a process writes, read as it comes.
+/// Output of a process, read as it comes.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
@@ -118,7 +119,7 @@ impl Log {
         self.0.lock().unwrap().clone()
     }
 
-    /// Reads lines to the end of `stream` and shows each to `see`.
+    /// Reads lines to the end of `stream` and passes each to `see`.
     fn follow(
         &self,
         stream: impl Read + Send + 'static,
@@ -138,7 +139,7 @@ impl Log {
     }
 }
 
-/// A child that is killed, never left behind.
+/// Child process that is killed when it is dropped.
 struct Process {
     child: Child,
 }
@@ -150,7 +151,7 @@ impl Process {
         Self { child }
     }
 
-    /// Waits for its end; `None` if it lives on beyond the deadline.
+    /// Waits for the end of the process. Returns `None` if it runs beyond the deadline.
     fn wait(&mut self, deadline: Instant) -> Option<ExitStatus> {
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -166,28 +167,28 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only for a child that ended already.
+        // Both fail only for a child that has already ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// A server process.
+/// Server process.
 pub struct Server {
     process: Process,
     log: Log,
-    /// Where it listens, or what else it was waited for to say.
+    /// Address on which it listens, or the other text for which the start waited.
     pub endpoint: String,
 }
 
-/// A process that ended before it served.
+/// Process that ended before it served.
 pub struct NotServing {
     pub status: ExitStatus,
     pub log: String,
 }
 
 impl Server {
-    /// Starts a server that is expected to serve.
+    /// Starts a server that must serve.
     pub fn start(command: Command) -> Self {
         Self::try_start(command)
             .unwrap_or_else(|ended| panic!("it does not serve: {}\n{}", ended.status, ended.log))
@@ -198,7 +199,8 @@ impl Server {
         Self::start_until(command, |line| line.strip_prefix("listening on "))
     }
 
-    /// Starts a server and waits until it says where it listens, or something else that `says` finds in a line, or ends.
+    /// Starts a server and waits until `says` finds a text in a line of its log, such as its
+    /// address, or the server ends.
     pub fn start_until(
         command: Command,
         says: impl Fn(&str) -> Option<&str> + Send + 'static,
@@ -228,23 +230,23 @@ impl Server {
         self.process.child.id()
     }
 
-    /// What it wrote on standard error so far.
+    /// Returns what the server has written on standard error so far.
     pub fn log(&self) -> String {
         self.log.text()
     }
 
-    /// Ends it without any warning (SIGKILL).
+    /// Kills the server without warning (SIGKILL).
     pub fn kill(&mut self) {
         self.process.child.kill().unwrap();
         self.process.child.wait().unwrap();
     }
 
-    /// Asks it to end (SIGTERM) and waits for that.
+    /// Asks the server to end (SIGTERM) and waits for its end.
     pub fn terminate(mut self) -> ExitStatus {
         self.end()
     }
 
-    /// As [`Self::terminate`], with its log left to look at.
+    /// Ends the server like [`Self::terminate`], but keeps its log.
     pub fn end(&mut self) -> ExitStatus {
         let told = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().unwrap();
         assert!(told.success());
@@ -270,14 +272,14 @@ impl Drop for Server {
     }
 }
 
-/// Starts a server and kills it `after` that time, wherever it is then.
+/// Starts a server and kills it after the given time, whatever it is doing then.
 pub fn start_and_kill(command: Command, after: Duration) {
     let process = Process::spawn(command);
     std::thread::sleep(after);
     drop(process);
 }
 
-/// A command that ran to its end.
+/// Command that ran to its end.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -302,26 +304,26 @@ impl Ran {
         Self { code: status.code(), stdout: out.text(), stderr: err.text() }
     }
 
-    /// The one JSON document on standard output.
+    /// Returns the one JSON document on standard output.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("expected one JSON document ({error}): {self:?}"))
     }
 
-    /// The JSON document of a command that did what was asked.
+    /// Returns the JSON document of a command that must succeed.
     pub fn done(&self) -> Value {
         assert_eq!(self.code, Some(0), "{self:?}");
         self.json()
     }
 
-    /// The error document of a command that did not.
+    /// Returns the error document of a command that must fail.
     pub fn error(&self) -> Value {
         assert_eq!(self.code, Some(1), "{self:?}");
         self.json()["error"].clone()
     }
 }
 
-/// Waits until `condition` gives something.
+/// Waits until `condition` returns a value.
 pub async fn eventually<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -333,7 +335,7 @@ pub async fn eventually<T>(what: &str, mut condition: impl AsyncFnMut() -> Optio
     }
 }
 
-/// Every file below `folder`, with its content.
+/// Returns every file below `folder`, with its content.
 pub fn files_below(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,15 +1,15 @@
-//! Words that occur nowhere else, and texts made of them.
+//! Words that occur nowhere else, and texts that contain them.
 
-/// Letters without the vowels and endings that a stemmer would take for grammar, so that a word is
-/// found by itself and by no other.
+/// Letters without vowels and without endings that a stemmer would remove, so that a word is found
+/// by itself and by no other.
 const LETTERS: [char; 14] = ['b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'm', 'p', 'q', 'v', 'w', 'z'];
 
-/// The word of a number; words of different kinds differ too.
+/// Returns the word of a number. Words of different kinds also differ.
 pub fn word(kind: char, number: usize) -> String {
     spelled(kind, number, 4)
 }
 
-/// The word of a number with so many letters after its kind.
+/// Returns the word of a number, with the given number of letters after its kind.
 pub fn spelled(kind: char, mut number: usize, letters: usize) -> String {
     let mut word = format!("x{kind}");
     for _ in 0..letters {
@@ -20,14 +20,14 @@ pub fn spelled(kind: char, mut number: usize, letters: usize) -> String {
     word
 }
 
-/// The number of a word; `None` for what is none.
+/// Returns the number of a word, or `None` if it is not such a word.
 pub fn number_of(word: &str) -> Option<usize> {
     let digit = |letter| LETTERS.iter().position(|known| *known == letter);
     let letters = word.chars().skip(2).collect::<Vec<_>>();
     letters.into_iter().rev().try_fold(0, |sum, letter| Some(sum * LETTERS.len() + digit(letter)?))
 }
 
-/// A text of several chunks, every one of which carries each of `words`.
+/// Returns a text of several chunks, each of which contains each of `words`.
 pub fn text_with(words: &[&str]) -> String {
     let words = words.join(" ");
     let paragraphs = [
