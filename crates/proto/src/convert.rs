@@ -1,4 +1,4 @@
-//! Conversions between wire messages and domain values, one file per service.
+//! Conversions between wire messages and domain values, by service.
 
 pub mod account;
 pub mod chat;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clew_core::{CorpusName, DocumentId, Error, Timestamp, Violations};
 
-/// Microseconds to the wire's timestamp.
+/// Converts a time for the wire.
 pub fn timestamp_to_wire(time: Timestamp) -> prost_types::Timestamp {
     let micros = time.as_micros();
     prost_types::Timestamp {
@@ -26,10 +26,10 @@ pub fn timestamp_to_wire(time: Timestamp) -> prost_types::Timestamp {
     }
 }
 
-/// The wire's timestamp to microseconds.
+/// Converts a time from the wire; fractions of a microsecond are dropped.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming `field` if it is out of range.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming `field` if the time is out of range.
 pub fn timestamp_from_wire(field: &str, time: &prost_types::Timestamp) -> Result<Timestamp, Error> {
     let valid_nanos = (0..1_000_000_000).contains(&time.nanos);
     let micros = time
@@ -42,7 +42,7 @@ pub fn timestamp_from_wire(field: &str, time: &prost_types::Timestamp) -> Result
     }
 }
 
-/// The wire's timestamp, if there is one; what is wrong with it is added to `violations`.
+/// Converts a time from the wire, if there is one. Adds a violation if it is out of range.
 pub(crate) fn optional_timestamp_from_wire(
     field: &str,
     time: Option<&prost_types::Timestamp>,
@@ -51,7 +51,7 @@ pub(crate) fn optional_timestamp_from_wire(
     time.and_then(|time| violations.take(timestamp_from_wire(field, time)))
 }
 
-/// A duration to the wire's.
+/// Converts a duration for the wire.
 pub(crate) fn duration_to_wire(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -59,18 +59,18 @@ pub(crate) fn duration_to_wire(duration: Duration) -> prost_types::Duration {
     }
 }
 
-/// A corpus name from the wire.
+/// Parses the name of a corpus from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming `corpus`.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming `corpus` if the name is invalid.
 pub fn corpus_name(name: &str) -> Result<CorpusName, Error> {
     name.parse()
 }
 
-/// A document id from the wire, with the field it came from.
+/// Parses a document id from the wire, which came in `field`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming `field`.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming `field` if the id is invalid.
 pub fn document_id(field: &str, id: &str) -> Result<DocumentId, Error> {
     id.parse::<DocumentId>().map_err(|error| {
         let problem = error.violations().first().map(|v| v.description.clone());
@@ -78,7 +78,7 @@ pub fn document_id(field: &str, id: &str) -> Result<DocumentId, Error> {
     })
 }
 
-/// Document ids from the wire, each at most once.
+/// Parses document ids from the wire. Adds a violation for each that is invalid or occurs twice.
 pub(crate) fn distinct_document_ids(
     field: &str,
     ids: &[String],
@@ -97,25 +97,25 @@ pub(crate) fn distinct_document_ids(
     distinct
 }
 
-/// A page of a list, as asked.
+/// Page of a list, as requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Most items.
+    /// Maximum number of items.
     pub size: usize,
-    /// Items come after this key; empty for the first page.
+    /// Key after which the items come; empty for the first page.
     pub after: String,
 }
 
 impl Page {
-    /// Most items of a page.
+    /// Maximum number of items of a page.
     pub const MAX_SIZE: u32 = 1000;
     const DEFAULT_SIZE: u32 = 100;
 
-    /// The page asked for by `page_size` and `page_token`; the token is the last key in
-    /// hexadecimal, so that clients treat it as opaque.
+    /// Parses a page from `page_size` and `page_token`. The token is the last key of the previous
+    /// page in hexadecimal, so that clients treat it as opaque.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
     pub fn from_wire(page_size: u32, page_token: &str) -> Result<Self, Error> {
         let mut violations = Violations::default();
         if page_size > Self::MAX_SIZE {
@@ -131,7 +131,7 @@ impl Page {
         Ok(Self { size: size as usize, after: after.unwrap_or_default() })
     }
 
-    /// The token of the page after the one that ends with `last`.
+    /// Returns the token of the page after the one that ends with `last`.
     pub fn token_after(last: &str) -> String {
         last.bytes().map(|byte| format!("{byte:02x}")).collect()
     }

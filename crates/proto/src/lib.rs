@@ -1,9 +1,10 @@
-//! The wire: generated messages and services, and their conversion to and from domain values.
+//! Wire format of Clew: generated messages and services, and their conversion to and from domain
+//! values.
 //!
-//! This is the only crate that knows both. The code under `generated` is made from `proto/` by
-//! `make proto` and committed, so that a build needs no protocol compiler; a test proves it
-//! current. Conversions refuse a bad message with every field at fault named, before anything is
-//! done with it.
+//! This is the only crate that knows both. `make proto` generates the code under `generated` from
+//! `proto/`. The generated code is committed, so that a build needs no protocol compiler; a test
+//! checks that it is current. Conversions refuse an invalid message, naming every invalid field,
+//! before anything is done with it.
 
 pub mod convert;
 mod status;

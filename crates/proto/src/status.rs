@@ -1,4 +1,5 @@
-//! Errors on the wire: one table from kinds to gRPC codes, with google.rpc details.
+//! Conversion of errors to and from gRPC statuses: one table of kinds and codes, with google.rpc
+//! details.
 
 use std::time::Duration;
 
@@ -6,13 +7,13 @@ use clew_core::{Error, ErrorKind};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-/// Domain of every `ErrorInfo` we send.
+/// Domain of every `ErrorInfo` that Clew sends.
 pub const ERROR_DOMAIN: &str = "clew";
 
-/// How long to wait before retrying where the error itself does not say.
+/// Retry delay if the error itself has none.
 const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// The status that tells a client of `error`; the causes stay here.
+/// Converts an error to a status for clients, without its causes.
 pub fn to_status(error: &Error) -> Status {
     let mut details = ErrorDetails::new();
     details.set_error_info(error.reason(), ERROR_DOMAIN, []);
@@ -29,7 +30,7 @@ pub fn to_status(error: &Error) -> Status {
     Status::with_error_details(code_of(error.kind()), error.message(), details)
 }
 
-/// The gRPC code of a kind of error.
+/// Returns the gRPC code of a kind of error.
 pub(crate) fn code_of(kind: ErrorKind) -> Code {
     match kind {
         ErrorKind::InvalidInput => Code::InvalidArgument,
@@ -47,7 +48,7 @@ pub(crate) fn code_of(kind: ErrorKind) -> Code {
     }
 }
 
-/// The kind of error that a gRPC code tells of.
+/// Returns the kind of error for a gRPC code.
 pub(crate) fn kind_of(code: Code) -> ErrorKind {
     match code {
         Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidInput,
@@ -59,15 +60,15 @@ pub(crate) fn kind_of(code: Code) -> ErrorKind {
         Code::Aborted => ErrorKind::LostRace,
         Code::ResourceExhausted => ErrorKind::Exhausted,
         Code::Unavailable => ErrorKind::Unavailable,
-        // A passed deadline reaches a client as CANCELLED, by its own timer.
+        // When a deadline passes, the client's own timer reports CANCELLED.
         Code::DeadlineExceeded | Code::Cancelled => ErrorKind::DeadlineExceeded,
         Code::DataLoss => ErrorKind::DataLoss,
         Code::Ok | Code::Unknown | Code::Unimplemented | Code::Internal => ErrorKind::Internal,
     }
 }
 
-/// The error a status tells of, for clients. A status that is not ours keeps its message and gets
-/// the reason `TRANSPORT`.
+/// Converts a status to an error, for clients. A status without `ErrorInfo`, which is not from
+/// Clew, keeps its message and gets the reason `TRANSPORT`.
 pub fn from_status(status: &Status) -> Error {
     let details = status.get_error_details();
     let kind = match is_lost_connection(status) {
@@ -95,9 +96,9 @@ pub fn from_status(status: &Status) -> Error {
     error
 }
 
-/// Whether a status was made on this side because the connection broke under the call. tonic gives
-/// such a status whatever code the broken layer suggests, CANCELLED and UNKNOWN among them; what
-/// tells it from one that the server sent is that it has a cause.
+/// Returns whether a status was created on this side because the connection broke during the call.
+/// tonic gives such a status the code that the broken layer suggests, CANCELLED and UNKNOWN among
+/// them. Unlike a status that the server sent, it has a cause.
 fn is_lost_connection(status: &Status) -> bool {
     let suggests = matches!(
         status.code(),
@@ -114,8 +115,9 @@ fn is_lost_connection(status: &Status) -> bool {
     suggests && has_cause
 }
 
-/// A reason from the wire, whoever invented it: a server may be of a newer release. `OTHER` for what has not the form
-/// of one (`google.rpc.ErrorInfo`), since reasons are written to logs and told to people.
+/// Returns a reason from the wire, even if this release does not know it: a server may be newer.
+/// Returns `OTHER` for a text that does not have the form of a reason (`google.rpc.ErrorInfo`),
+/// because reasons are logged and shown to people.
 pub(crate) fn reason_from_wire(reason: String) -> String {
     const MAX_BYTES: usize = 63;
     let is_word = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';

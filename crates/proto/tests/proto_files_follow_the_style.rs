@@ -1,4 +1,4 @@
-//! The rules a proto linter would hold the files to, checked on their descriptors.
+//! Test of the style of the proto files: the rules of a proto linter, checked on descriptors.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -15,7 +15,7 @@ fn every_definition_is_documented() {
     let mut undocumented = Vec::new();
     for file in ours() {
         for location in &file.source_code_info.as_ref().expect("comments are kept").location {
-            // Paths that end in a definition: messages 4, enums 5, services 6 and what they hold.
+            // Paths that end in a definition: messages are 4, enums 5, services 6; members follow.
             let defines = matches!(
                 location.path.as_slice(),
                 [4..=6, _] | [4, _, 2 | 8, _] | [5 | 6, _, 2, _]

@@ -1,4 +1,4 @@
-//! Accounts of questions between nodes, and what is spent on them.
+//! Conversions of accounts and spending, which nodes send each other.
 
 use std::time::Duration;
 
@@ -7,16 +7,17 @@ use clew_core::{Budget, Error, Owner, Spent, Violations};
 use crate::convert::{duration_to_wire, query};
 use crate::query::v1 as wire;
 
-/// An account of `owner` on which `left` may be spent, for the wire.
+/// Converts an account of `owner`, on which `left` may be spent, for the wire.
 pub fn account_to_wire(owner: Owner, left: Budget) -> wire::Account {
     let owner = owner.as_bytes().to_vec().into();
     wire::Account { owner, left: Some(budget_to_wire(left)) }
 }
 
-/// Whose account something is done on and what may be spent, from the wire.
+/// Converts an account from the wire: its owner and the budget that is left.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the fields at fault, as fields of `account`.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field, as a field of
+/// `account`.
 pub fn account_from_wire(account: &wire::Account) -> Result<(Owner, Budget), Error> {
     let mut violations = Violations::default();
     let owner = Owner::from_bytes(&account.owner);
@@ -31,7 +32,7 @@ pub fn account_from_wire(account: &wire::Account) -> Result<(Owner, Budget), Err
     Ok((owner.unwrap_or_default(), left.unwrap_or_default()))
 }
 
-/// A budget, for the wire.
+/// Converts a budget for the wire.
 pub fn budget_to_wire(budget: Budget) -> wire::Budget {
     let bound = |amount| Some(amount).filter(|amount| *amount != u64::MAX);
     let time = Some(budget.time).filter(|time| *time != Duration::MAX);
@@ -42,10 +43,10 @@ pub fn budget_to_wire(budget: Budget) -> wire::Budget {
     }
 }
 
-/// A budget from the wire, called `field`.
+/// Converts a budget from the wire, which came in `field`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming its time if that is less than nothing.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming its time if that is negative.
 pub fn budget_from_wire(field: &str, budget: &wire::Budget) -> Result<Budget, Error> {
     let time = match budget.time {
         None => Duration::MAX,
@@ -57,7 +58,7 @@ pub fn budget_from_wire(field: &str, budget: &wire::Budget) -> Result<Budget, Er
     Ok(Budget { calls: bound(budget.calls), tokens: bound(budget.tokens), time })
 }
 
-/// What was spent, for the wire.
+/// Converts spending for the wire.
 pub fn spent_to_wire(spent: &Spent) -> wire::Spent {
     wire::Spent {
         calls: spent.calls,
@@ -69,13 +70,13 @@ pub fn spent_to_wire(spent: &Spent) -> wire::Spent {
     }
 }
 
-/// What was spent, from the wire.
+/// Converts spending from the wire.
 pub fn spent_from_wire(spent: wire::Spent) -> Spent {
     Spent {
         calls: spent.calls,
         prompt_tokens: spent.prompt_tokens,
         completion_tokens: spent.completion_tokens,
-        // What took less than nothing is not worth an error.
+        // A negative time is not worth an error.
         time: spent.time.and_then(|time| Duration::try_from(time).ok()).unwrap_or_default(),
         aside: query::cost_from_wire(spent.aside.unwrap_or_default()),
         is_out_of_budget: spent.out_of_budget,

@@ -1,4 +1,4 @@
-//! `clew.chat.v1` and domain values.
+//! Conversions of the messages of `clew.chat.v1`.
 
 use std::collections::HashSet;
 
@@ -17,33 +17,33 @@ use crate::convert::query::{cost_to_wire, filter_from_wire};
 use crate::convert::{corpus_name, document_id, optional_timestamp_from_wire, timestamp_to_wire};
 use crate::query::v1 as query;
 
-/// Most turns that are appended at once.
+/// Maximum number of turns that are appended at once.
 const MAX_TURNS: usize = 1_000;
-/// Items where a request does not say, and the most there may be.
+/// Default and maximum number of items.
 const ITEMS: (u32, u32) = (10, 100);
 
-/// Turns that a session is to have.
+/// Turns that are to be appended to a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// Corpus.
+    /// Name of the corpus.
     pub corpus: CorpusName,
-    /// Whose memory.
+    /// Id of the user whose memory it is.
     pub user: String,
-    /// The turns, of one session.
+    /// Turns of one session.
     pub turns: Vec<Turn>,
-    /// Who finds what their speakers state in them.
+    /// Method that finds the statements of their speakers.
     pub inference: Inference,
-    /// What one must hold to recall them.
+    /// Labels that a caller must hold to recall them.
     pub labels: Labels,
 }
 
-/// Who understands what is said.
+/// Method of understanding texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inference {
     /// Rules.
     #[default]
     Rules,
-    /// A language model, where there is one.
+    /// A language model, or rules if there is none.
     Model,
 }
 
@@ -69,10 +69,10 @@ impl From<Inference> for wire::Inference {
     }
 }
 
-/// Turns from the wire.
+/// Converts turns from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn append_from_wire(request: wire::AppendTurnsRequest) -> Result<Appended, Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
@@ -102,7 +102,7 @@ pub fn append_from_wire(request: wire::AppendTurnsRequest) -> Result<Appended, E
     Ok(Appended { corpus, user: request.user, turns, inference, labels })
 }
 
-/// Turns for the wire.
+/// Converts turns for the wire.
 pub fn append_to_wire(appended: Appended) -> wire::AppendTurnsRequest {
     let session = appended.turns.first().map(|turn| turn.id.session.to_string());
     wire::AppendTurnsRequest {
@@ -144,7 +144,7 @@ fn turn_from_wire(
     Some(Turn { id, role, speaker: turn.speaker, text: turn.text, time, attributes })
 }
 
-/// A turn for the wire.
+/// Converts a turn for the wire.
 pub fn turn_to_wire(turn: Turn) -> wire::Turn {
     let role = match turn.role {
         Role::Other => wire::Role::Unspecified,
@@ -171,18 +171,18 @@ impl From<TimeUse> for wire::TimeUse {
     }
 }
 
-/// Which turns of a user.
+/// Selection of the turns of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Corpus.
+    /// Name of the corpus.
     pub corpus: CorpusName,
-    /// Whose memory.
+    /// Id of the user whose memory it is.
     pub user: String,
-    /// Of this session; `None`: of all.
+    /// Session of the turns; `None` for all sessions.
     pub session: Option<DocumentId>,
-    /// Those that pass it; it asks for the user and the session as well.
+    /// Filter that the turns pass. It includes the user and the session.
     pub filter: Filter,
-    /// Whether the filter asks for more than that.
+    /// Whether the filter includes more than that.
     pub is_filtered: bool,
 }
 
@@ -202,13 +202,13 @@ impl Wanted {
         Some(Self { corpus: corpus?, user, session, filter, is_filtered })
     }
 
-    /// What ids of the turns begin with.
+    /// Returns the prefix of the ids of the turns.
     pub fn prefix(&self) -> String {
         Address::prefix(&self.user, self.session.as_ref().map(DocumentId::as_str))
     }
 }
 
-/// What a filter admits of a user's turns.
+/// Converts a filter from the wire, and restricts it to a user's turns.
 fn turns_from_wire(
     user: &str,
     session: Option<&str>,
@@ -225,10 +225,10 @@ fn turns_from_wire(
     admitted
 }
 
-/// Which turns are to be listed, from the wire.
+/// Converts a request to list turns from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn list_from_wire(request: wire::ListTurnsRequest) -> Result<Wanted, Error> {
     let wire::ListTurnsRequest { corpus, user, session, filter } = request;
     let mut violations = Violations::default();
@@ -237,32 +237,32 @@ pub fn list_from_wire(request: wire::ListTurnsRequest) -> Result<Wanted, Error> 
     wanted.ok_or_else(unfinished)
 }
 
-/// What is to be forgotten.
+/// Request to forget turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToForget {
-    /// Of which turns.
+    /// Turns among which some are forgotten.
     pub of: Wanted,
-    /// Which.
+    /// Those of them that are forgotten.
     pub which: WhichTurns,
-    /// Whether only to tell.
+    /// Whether to forget nothing and only report.
     pub preview: bool,
 }
 
-/// Which of the turns.
+/// Selection among turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhichTurns {
-    /// All.
+    /// All of them.
     All,
-    /// Those of a session with these numbers.
+    /// Those with these numbers, of one session.
     Numbered(Vec<u32>),
-    /// The best so many that a search finds.
+    /// The best of those that a search for these words finds, up to this number.
     About(String, usize),
 }
 
-/// What is to be forgotten, from the wire.
+/// Converts a request to forget turns from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn forget_from_wire(
     request: wire::ForgetTurnsRequest,
     limits: &Limits,
@@ -302,27 +302,28 @@ fn unfinished() -> Error {
     Error::internal("a field was neither taken nor refused")
 }
 
-/// What is to be recalled.
+/// Request to recall turns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recalling {
-    /// Corpus.
+    /// Name of the corpus.
     pub corpus: CorpusName,
     /// The question.
     pub question: String,
-    /// When it is asked.
+    /// Time at which it is asked, if known.
     pub asked_at: Option<Timestamp>,
-    /// Which turns may be found.
+    /// Filter of the turns that may be found.
     pub filter: Filter,
-    /// Most items.
+    /// Maximum number of items.
     pub k: usize,
-    /// What is wanted otherwise than the corpus has it.
+    /// Settings that differ from those of the corpus.
     pub choice: ChatChoice,
-    /// Who infers the time that the question asks about.
+    /// Method that infers the time that the question asks about.
     pub inference: Inference,
 }
 
 impl Recalling {
-    /// It, by the settings that hold for it.
+    /// Returns the recall with these settings, which combine those of the corpus and of the
+    /// request.
     pub fn by(self, settings: ChatSettings) -> Recall {
         let Self { question, asked_at, filter, k, .. } = self;
         let ChatSettings { keys, merging, value, time, history, reading: _ } = settings;
@@ -331,10 +332,10 @@ impl Recalling {
     }
 }
 
-/// What is to be recalled, from the wire.
+/// Converts a request to recall turns from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn recall_from_wire(request: wire::RecallRequest, limits: &Limits) -> Result<Recalling, Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
@@ -360,7 +361,8 @@ pub fn recall_from_wire(request: wire::RecallRequest, limits: &Limits) -> Result
     Ok(Recalling { corpus, question, asked_at, filter, k, choice, inference })
 }
 
-/// What a request or a corpus wants otherwise than by the defaults; names of fields begin with `of`.
+/// Converts settings that differ from the defaults, of a request or a corpus. Field names in
+/// violations begin with `of`.
 fn choice_from_wire(
     of: &str,
     chosen: wire::ChatSettings,
@@ -415,7 +417,8 @@ fn choice_from_wire(
     ChatChoice { keys, merging, value, time, history, notes, layout }
 }
 
-/// Whether notes are taken, if that is said.
+/// Parses the note-taking of the reader; `None` if it is not set. Adds a violation if it is
+/// unknown.
 pub(crate) fn notes_from_wire(of: &str, notes: i32, violations: &mut Violations) -> Option<Notes> {
     match wire::Notes::try_from(notes) {
         Ok(wire::Notes::Unspecified) => None,
@@ -428,7 +431,7 @@ pub(crate) fn notes_from_wire(of: &str, notes: i32, violations: &mut Violations)
     }
 }
 
-/// How passages are shown, if that is said.
+/// Parses the layout of passages; `None` if it is not set. Adds a violation if it is unknown.
 pub(crate) fn layout_from_wire(
     of: &str,
     layout: i32,
@@ -445,7 +448,7 @@ pub(crate) fn layout_from_wire(
     }
 }
 
-/// The settings of a corpus from the wire.
+/// Converts the chat settings of a corpus from the wire.
 pub(crate) fn settings_from_wire(
     settings: wire::ChatSettings,
     violations: &mut Violations,
@@ -469,7 +472,7 @@ pub(crate) fn settings_from_wire(
     }
 }
 
-/// The settings of a corpus for the wire.
+/// Converts the chat settings of a corpus for the wire.
 pub(crate) fn settings_to_wire(settings: ChatSettings) -> wire::ChatSettings {
     let ChatSettings { keys, merging, value, time, history, reading } = settings;
     wire::ChatSettings {
@@ -531,7 +534,8 @@ impl From<Layout> for wire::Layout {
     }
 }
 
-/// What was recalled for the wire: in the order of time, as who reads it wants it (LongMemEval, section 5.1).
+/// Converts recalled items for the wire, in the order of time, as readers need them (LongMemEval,
+/// section 5.1).
 pub fn recalled_to_wire(recalled: Recalled) -> wire::RecallResponse {
     let mut items = recalled.items;
     let place = |item: &Item| {
@@ -575,28 +579,28 @@ fn update_to_wire(Update { older, newer }: Update) -> wire::Superseded {
     wire::Superseded { older: Some(told(older)), newer: Some(told(newer)) }
 }
 
-/// A question to conversations.
+/// Question about conversations.
 #[derive(Clone, Debug)]
 pub struct ChatQuestion {
-    /// It, as a question to their corpus.
+    /// The same as a question to their corpus.
     pub asked: query::AnswerRequest,
-    /// What is wanted otherwise than the corpus has it.
+    /// Settings that differ from those of the corpus.
     pub choice: ChatChoice,
-    /// Who infers the time that it asks about.
+    /// Method that infers the time that it asks about.
     pub inference: Inference,
 }
 
 impl ChatQuestion {
-    /// A question that leaves everything to its corpus.
+    /// Creates a question with the settings of its corpus.
     pub fn plain(asked: query::AnswerRequest) -> Self {
         Self { asked, choice: ChatChoice::default(), inference: Inference::default() }
     }
 }
 
-/// A question to conversations from the wire.
+/// Converts a question about conversations from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<ChatQuestion, Error> {
     let mut violations = Violations::default();
     let filter = turns_from_wire(&request.user, None, request.filter, &mut violations);
@@ -634,10 +638,10 @@ pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<ChatQuestion, Er
     Ok(ChatQuestion { asked, choice, inference })
 }
 
-/// The strategy that answers questions to conversations by what is recalled of them.
+/// Name of the strategy that answers questions about conversations from what it recalls of them.
 const RECALLING: &str = "chat";
 
-/// Refuses what a strategy that recalls nothing would not go by.
+/// Adds violations for settings that only the recalling strategy uses.
 fn check_without_recalling(
     strategy: &str,
     choice: &ChatChoice,

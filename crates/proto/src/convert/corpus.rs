@@ -1,4 +1,4 @@
-//! `clew.corpus.v1` and domain values.
+//! Conversions of the messages of `clew.corpus.v1`, except those of snapshots and exports.
 
 use clew_core::{
     Breach, ChatSettings, Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Invariant,
@@ -8,7 +8,7 @@ use clew_core::{
 use crate::convert::{chat, document_id, timestamp_from_wire, timestamp_to_wire};
 use crate::corpus::v1 as wire;
 
-/// A promise that does not hold, for the wire.
+/// Converts a broken promise for the wire.
 pub fn breach_to_wire(breach: &Breach) -> wire::Breach {
     wire::Breach {
         invariant: invariant_to_wire(breach.invariant).into(),
@@ -17,10 +17,10 @@ pub fn breach_to_wire(breach: &Breach) -> wire::Breach {
     }
 }
 
-/// A promise that does not hold, from the wire.
+/// Converts a broken promise from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn breach_from_wire(breach: wire::Breach) -> Result<Breach, Error> {
     let invariant = breach.invariant();
     Ok(Breach {
@@ -44,22 +44,22 @@ fn invariant_to_wire(invariant: Invariant) -> wire::Invariant {
     }
 }
 
-/// What a valid CreateCorpus request asks for.
+/// Content of a valid CreateCorpus request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCorpus {
-    /// Its name.
+    /// Name of the corpus.
     pub name: CorpusName,
     /// Number of shards.
     pub shards: u32,
-    /// How documents are cut; `None`: as suits the encoder.
+    /// Way of cutting documents; `None` for what suits the encoder.
     pub chunking: Option<Chunking>,
-    /// How trees and graph are made; `None`: it is to have none.
+    /// Settings of trees and graph; `None` if it is to have none.
     pub structure: Option<StructureSettings>,
-    /// For how many days documents are kept; `None`: for ever.
+    /// Number of days for which documents are kept; `None` for ever.
     pub retention_days: Option<u32>,
-    /// How compressed memories are formed; `None`: it is to have none.
+    /// Settings of compressed memories; `None` if it is to have none.
     pub memory: Option<MemorySettings>,
-    /// How conversations in it are kept, recalled and read; `None`: by the defaults.
+    /// Settings of the conversations in it; `None` for the defaults.
     pub chat: Option<ChatSettings>,
 }
 
@@ -104,7 +104,7 @@ impl From<NewCorpus> for wire::CreateCorpusRequest {
     }
 }
 
-/// What is left out is as by default.
+/// Converts settings from the wire; 0 stands for the default.
 fn memory_from_wire(memory: wire::CompressedMemory) -> MemorySettings {
     let default = MemorySettings::default();
     let or = |value: u32, default: u32| if value == 0 { default } else { value };
@@ -123,7 +123,7 @@ fn retention_from_wire(days: u32) -> Option<u32> {
     Some(days).filter(|days| *days > 0)
 }
 
-/// What is left out is as by default.
+/// Converts settings from the wire; 0 stands for the default.
 fn structure_from_wire(structure: wire::Structure) -> StructureSettings {
     let default = StructureSettings::default();
     let or = |value: u32, default: u32| if value == 0 { default } else { value };
@@ -175,7 +175,7 @@ fn chunking_to_wire(chunking: Chunking) -> wire::Chunking {
     wire::Chunking { strategy: Some(strategy) }
 }
 
-/// An encoder's identity to the wire.
+/// Converts the identity of an encoder for the wire.
 pub fn encoder_to_wire(encoder: EncoderIdentity) -> wire::EncoderIdentity {
     let EncoderIdentity { model, revision, dimension, max_tokens } = encoder;
     wire::EncoderIdentity { model, revision, dimension, max_tokens }
@@ -224,7 +224,7 @@ fn reembedding_from_wire(reembedding: wire::Reembedding) -> Result<Reembedding, 
     })
 }
 
-/// A corpus with what it holds, if that is known, for the wire.
+/// Converts a corpus for the wire, with its counts if they are known.
 pub fn corpus_to_wire(
     settings: CorpusSettings,
     counts: Option<wire::CorpusCounts>,
@@ -246,26 +246,26 @@ pub fn corpus_to_wire(
     }
 }
 
-/// A corpus that cannot be used, for the wire.
+/// Converts a corpus that cannot be used for the wire.
 pub fn unusable_to_wire(unusable: Unusable) -> wire::Corpus {
     let Unusable { name, reason, message } = unusable;
     let fault = Some(wire::CorpusFault { reason, message });
     wire::Corpus { name: name.into(), fault, ..Default::default() }
 }
 
-/// A corpus that cannot be used, from the wire.
+/// Converts a corpus that cannot be used from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn unusable_from_wire(corpus: wire::Corpus) -> Result<Unusable, Error> {
     let wire::CorpusFault { reason, message } = corpus.fault.unwrap_or_default();
     Ok(Unusable { name: corpus.name.parse()?, reason, message })
 }
 
-/// Settings of a corpus from the wire.
+/// Converts the settings of a corpus from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error> {
     let mut violations = Violations::default();
     let name = violations.take(corpus.name.parse::<CorpusName>());

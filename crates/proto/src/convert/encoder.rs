@@ -1,4 +1,4 @@
-//! `clew.encoder.v1`.
+//! Conversions of the messages of `clew.encoder.v1`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,47 +15,49 @@ use crate::corpus::v1::EncoderIdentity as WireIdentity;
 use crate::encoder::v1 as wire;
 use crate::status::{code_of, kind_of, reason_from_wire};
 
-/// Most bytes of one text of a batch.
+/// Maximum bytes of one text of a batch.
 pub const TEXT_BYTES: usize = 1 << 20;
-/// Longest time that a batch may be given.
+/// Longest timeout of a batch.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Most bytes that the embeddings of one batch may take on the wire, below the 4 MiB of a message.
+/// Maximum bytes of the embeddings of one batch on the wire, below the 4 MiB of a message.
 const EMBEDDINGS_BYTES: usize = 3 << 20;
-/// What the wire adds to the vector of one embedding, at most.
+/// Maximum bytes that the wire adds to the vector of one embedding.
 const EMBEDDING_OVERHEAD_BYTES: usize = 32;
 
-/// A batch as its server sees it.
+/// Batch of texts to embed, as its server sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// Tells its response.
+    /// Id that the response repeats.
     pub id: u64,
-    /// The texts, at least one.
+    /// Texts, at least one.
     pub texts: Vec<String>,
-    /// What they are.
+    /// Kind of the texts.
     pub kind: TextKind,
-    /// Who waits.
+    /// Priority of the batch, by who waits for it.
     pub priority: Priority,
-    /// How long it may take.
+    /// Longest time that it may take.
     pub timeout: Duration,
-    /// The trace of whoever waits for it, as W3C Trace Context writes it; empty: none.
+    /// Trace of the caller that waits for it, in the format of W3C Trace Context; empty if there is
+    /// none.
     pub trace_parent: String,
-    /// Fingerprint of the model that is to embed them; empty: the current one of the server.
+    /// Fingerprint of the model to embed them with; empty for the current one of the server.
     pub encoder: String,
 }
 
-/// Most texts of one batch for an encoder of this dimension, so that their vectors fit into one
-/// response.
+/// Returns the maximum number of texts of one batch for an encoder of this dimension, so that their
+/// vectors fit into one response.
 pub fn max_texts(dimension: u32) -> usize {
     let bytes = dimension as usize * size_of::<f32>() + EMBEDDING_OVERHEAD_BYTES;
     (EMBEDDINGS_BYTES / bytes).max(1)
 }
 
-/// After how long there may be memory for a snapshot again.
+/// Retry delay if there is no memory for a snapshot.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Most bytes of a snapshot or text in one message.
+/// Maximum bytes of a snapshot or text in one message.
 pub const PART_BYTES: usize = 1 << 20;
 
-/// Which model forms memories, and the tokens of the texts that were asked about, for the wire.
+/// Converts the identity of a memory model for the wire, with the tokens of the texts of the
+/// request.
 pub fn memory_model_to_wire(
     identity: MemoryModelIdentity,
     tokens: u64,
@@ -65,16 +67,16 @@ pub fn memory_model_to_wire(
     wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes, prompts, tokens }
 }
 
-/// Texts whose tokens are wanted, for the wire.
+/// Converts texts whose tokens are to be counted for the wire.
 pub fn counted_to_wire(texts: Vec<MemoryText>) -> wire::DescribeMemoryRequest {
     let text = |MemoryText { title, text }| wire::MemoryText { title, text: text.into() };
     wire::DescribeMemoryRequest { texts: texts.into_iter().map(text).collect() }
 }
 
-/// Texts whose tokens are wanted, from the wire.
+/// Converts texts whose tokens are to be counted from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the text that is none.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the text if one is not UTF-8.
 pub fn counted_from_wire(request: wire::DescribeMemoryRequest) -> Result<Vec<MemoryText>, Error> {
     let text = |(i, text): (usize, wire::MemoryText)| {
         let wire::MemoryText { title, text } = text;
@@ -85,10 +87,10 @@ pub fn counted_from_wire(request: wire::DescribeMemoryRequest) -> Result<Vec<Mem
     request.texts.into_iter().enumerate().map(text).collect()
 }
 
-/// Which model forms memories, from the wire.
+/// Converts the identity of a memory model from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] if it is not told apart from others.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if it has no fingerprint or no window.
 pub fn memory_model_from_wire(
     response: wire::DescribeMemoryResponse,
 ) -> Result<MemoryModelIdentity, Error> {
@@ -103,7 +105,7 @@ pub fn memory_model_from_wire(
     Ok(MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts })
 }
 
-/// The messages that form a memory.
+/// Converts a task of forming a memory to the messages of its request.
 pub fn form_to_wire(task: FormTask) -> Vec<wire::FormMemoryRequest> {
     use wire::form_memory_request::Payload;
     let snapshot = task.begun.map(|begun| Bytes::from_owner(Owned(begun))).unwrap_or_default();
@@ -119,7 +121,7 @@ pub fn form_to_wire(task: FormTask) -> Vec<wire::FormMemoryRequest> {
     payloads.into_iter().map(|payload| wire::FormMemoryRequest { payload: Some(payload) }).collect()
 }
 
-/// Bytes that are sent in parts without being copied.
+/// Shared bytes that are sent in parts without being copied.
 struct Owned(Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for Owned {
@@ -128,19 +130,19 @@ impl AsRef<[u8]> for Owned {
     }
 }
 
-/// A snapshot, or a text, in parts of what a message holds.
+/// Cuts a snapshot or a text into parts of at most [`PART_BYTES`].
 pub fn parts(mut bytes: Bytes) -> impl Iterator<Item = Bytes> {
     std::iter::from_fn(move || {
         (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PART_BYTES)))
     })
 }
 
-/// [`parts`] of a snapshot that is kept elsewhere, too.
+/// Cuts a shared snapshot into [`parts`] without copying it.
 pub fn snapshot_parts(snapshot: Arc<Vec<u8>>) -> impl Iterator<Item = Bytes> {
     parts(Bytes::from_owner(Owned(snapshot)))
 }
 
-/// A formed memory for the wire: what it is, then its snapshot.
+/// Converts a formed memory for the wire: its description, then its snapshot in parts.
 pub fn formed_to_wire(
     formed: FormedMemory,
 ) -> impl Iterator<Item = wire::FormMemoryResponse> + Send + 'static {
@@ -153,7 +155,7 @@ pub fn formed_to_wire(
     payloads.map(|payload| wire::FormMemoryResponse { payload: Some(payload) })
 }
 
-/// Bytes that come in parts after their number was announced.
+/// Bytes that arrive in parts after their number was announced.
 #[derive(Debug)]
 pub struct Incoming {
     announced: u64,
@@ -161,23 +163,24 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// None yet of so many; who calls bounds their number.
+    /// Creates the receiver of `bytes` bytes. The caller bounds their number.
     pub fn announced(bytes: u64) -> Self {
         Self { announced: bytes, bytes: Vec::new() }
     }
 
-    /// Takes a part.
+    /// Adds a part.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for more than was announced; [`clew_core::ErrorKind::Exhausted`] where
-    /// there is no memory for them.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if more bytes come than were announced, and
+    /// [`clew_core::ErrorKind::Exhausted`] if there is no memory for them.
     pub fn add(&mut self, part: &[u8]) -> Result<(), Error> {
         let sum = self.bytes.len() as u64 + part.len() as u64;
         if sum > self.announced {
             return Err(self.unlike(sum));
         }
         if self.bytes.is_empty() {
-            // What is only announced costs nothing; what has begun to come rarely stops.
+            // Memory is reserved with the first part: an announcement alone costs nothing, and a
+            // transfer that has begun rarely stops.
             let all = usize::try_from(self.announced).unwrap_or(usize::MAX);
             let reserved = self.bytes.try_reserve_exact(all);
             let full = |error| {
@@ -189,15 +192,15 @@ impl Incoming {
         Ok(())
     }
 
-    /// Whether all have come.
+    /// Returns whether all bytes have arrived.
     pub fn is_whole(&self) -> bool {
         self.bytes.len() as u64 == self.announced
     }
 
-    /// All of them.
+    /// Returns all bytes.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for fewer than were announced.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if fewer bytes came than were announced.
     pub fn whole(self) -> Result<Vec<u8>, Error> {
         match self.is_whole() {
             true => Ok(self.bytes),
@@ -212,31 +215,31 @@ impl Incoming {
     }
 }
 
-/// What is asked of a memory.
+/// Question to a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedMemory {
-    /// Its name, see [`clew_core::MemoryRecord::key`].
+    /// Name of the memory, see [`clew_core::MemoryRecord::key`].
     pub key: String,
-    /// What it is to draft.
+    /// Drafts that are wanted.
     pub draft: DraftTask,
-    /// Bytes of the snapshot that follows; 0: none does.
+    /// Bytes of the snapshot that follows; 0 if none follows.
     pub snapshot_bytes: u64,
 }
 
-/// Digits of a memory's name.
+/// Number of digits of a memory's name.
 const KEY_DIGITS: usize = 32;
 
-/// What is asked of a memory, for the wire.
+/// Converts a question to a memory for the wire.
 pub fn ask_to_wire(asked: AskedMemory) -> wire::AskMemory {
     let AskedMemory { key, draft, snapshot_bytes } = asked;
     let DraftTask { task, question, answers } = draft;
     wire::AskMemory { key, task: task_to_wire(task).into(), question, snapshot_bytes, answers }
 }
 
-/// What is asked of a memory, from the wire.
+/// Converts a question to a memory from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming each field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn ask_from_wire(asked: wire::AskMemory, limits: &Limits) -> Result<AskedMemory, Error> {
     let wire::AskMemory { key, task, question, snapshot_bytes, answers } = asked;
     let mut violations = Violations::default();
@@ -252,7 +255,7 @@ pub fn ask_from_wire(asked: wire::AskMemory, limits: &Limits) -> Result<AskedMem
     Ok(AskedMemory { key, draft: DraftTask { task, question, answers }, snapshot_bytes })
 }
 
-/// What a memory drafted, for the wire; `None`: it is missing.
+/// Converts the drafts of a memory for the wire; `None` if the memory is missing.
 pub fn drafted_to_wire(drafted: Option<DraftedClues>) -> wire::GenerateCluesResponse {
     let Some(DraftedClues { clues, memories: _, cost }) = drafted else {
         return wire::GenerateCluesResponse { is_missing: true, ..Default::default() };
@@ -262,7 +265,7 @@ pub fn drafted_to_wire(drafted: Option<DraftedClues>) -> wire::GenerateCluesResp
     wire::GenerateCluesResponse { is_missing: false, queries, clues, key_points, cost, answers }
 }
 
-/// What a memory drafted, from the wire; `None`: it is missing.
+/// Converts the drafts of a memory from the wire. Returns `None` if the memory is missing.
 pub fn drafted_from_wire(response: wire::GenerateCluesResponse) -> Option<DraftedClues> {
     let wire::GenerateCluesResponse { is_missing, queries, clues, key_points, cost, answers } =
         response;
@@ -271,10 +274,10 @@ pub fn drafted_from_wire(response: wire::GenerateCluesResponse) -> Option<Drafte
     (!is_missing).then_some(DraftedClues { clues, memories: 1, cost })
 }
 
-/// An encoder's identity from the wire.
+/// Converts the identity of an encoder from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming each field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn identity_from_wire(identity: Option<WireIdentity>) -> Result<EncoderIdentity, Error> {
     let Some(WireIdentity { model, revision, dimension, max_tokens }) = identity else {
         return Err(Error::invalid("identity", "expected the identity of an encoder, got none"));
@@ -293,7 +296,7 @@ pub fn identity_from_wire(identity: Option<WireIdentity>) -> Result<EncoderIdent
     Ok(EncoderIdentity { model, revision, dimension, max_tokens })
 }
 
-/// A batch to the wire.
+/// Converts a batch for the wire.
 pub fn batch_to_wire(batch: Batch) -> wire::EmbedRequest {
     let Batch { id, texts, kind, priority, timeout, trace_parent, encoder } = batch;
     let kind = match kind {
@@ -304,7 +307,8 @@ pub fn batch_to_wire(batch: Batch) -> wire::EmbedRequest {
         Priority::Interactive => wire::Priority::Interactive,
         Priority::Bulk => wire::Priority::Bulk,
     };
-    // What is over in less than the shortest time that a server takes is decided here anyway.
+    // Servers refuse timeouts outside these bounds. For shorter ones, the caller's own deadline
+    // decides anyway.
     let timeout = timeout.clamp(Duration::from_millis(1), MAX_TIMEOUT);
     let timeout = prost_types::Duration {
         seconds: timeout.as_secs() as i64,
@@ -314,10 +318,10 @@ pub fn batch_to_wire(batch: Batch) -> wire::EmbedRequest {
     wire::EmbedRequest { id, texts, kind, priority, timeout, trace_parent, encoder }
 }
 
-/// A batch from the wire, for an encoder of this dimension.
+/// Converts a batch from the wire, for an encoder of this dimension.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming each field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn batch_from_wire(request: wire::EmbedRequest, dimension: u32) -> Result<Batch, Error> {
     let mut violations = Violations::default();
     let kind = match request.kind() {
@@ -360,13 +364,13 @@ pub fn batch_from_wire(request: wire::EmbedRequest, dimension: u32) -> Result<Ba
     }
 }
 
-/// Most bytes of the passages that one request has reranked, below the 4 MiB of a message.
+/// Maximum bytes of the passages of one Rerank request, below the 4 MiB of a message.
 pub const RERANKED_BYTES: usize = 3 << 20;
 
-/// What a valid Rerank request asks for: the query and the passages.
+/// Returns the query and the passages of a Rerank request.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn rerank_from_wire(
     request: wire::RerankRequest,
     limits: &Limits,
@@ -385,15 +389,15 @@ pub fn rerank_from_wire(
     Ok((query, passages))
 }
 
-/// What a reranker says, for the wire.
+/// Converts the scores of a reranker for the wire.
 pub fn scored_to_wire(scored: Scored) -> wire::RerankResponse {
     wire::RerankResponse { scores: scored.scores, tokens: scored.tokens }
 }
 
-/// What a reranker says of so many passages, from the wire.
+/// Converts the scores of a reranker for `passages` passages from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::Internal`] for a response that does not fit the request.
+/// Returns [`clew_core::ErrorKind::Internal`] if the response does not fit the request.
 pub fn scored_from_wire(response: wire::RerankResponse, passages: usize) -> Result<Scored, Error> {
     let wire::RerankResponse { scores, tokens } = response;
     let is_share = |score: &f32| (0.0..=1.0).contains(score);
@@ -407,7 +411,7 @@ pub fn scored_from_wire(response: wire::RerankResponse, passages: usize) -> Resu
     Ok(Scored { scores, tokens })
 }
 
-/// What became of a batch, to the wire.
+/// Converts the result of a batch for the wire.
 pub fn result_to_wire(id: u64, result: Result<Vec<Embedding>, Error>) -> wire::EmbedResponse {
     let result = match result {
         Ok(embeddings) => {
@@ -425,10 +429,11 @@ pub fn result_to_wire(id: u64, result: Result<Vec<Embedding>, Error>) -> wire::E
     wire::EmbedResponse { id, result: Some(result) }
 }
 
-/// The embeddings of a batch of `texts` texts from the wire.
+/// Converts the result of a batch of `texts` texts from the wire.
 ///
 /// # Errors
-/// The refusal; [`clew_core::ErrorKind::Internal`] for a response that does not fit the request.
+/// Returns the error of the refusal if the batch was refused, and
+/// [`clew_core::ErrorKind::Internal`] if the response does not fit the request.
 pub fn result_from_wire(
     response: wire::EmbedResponse,
     texts: usize,

@@ -1,14 +1,14 @@
-//! Exported rows: messages of `clew.corpus.v1` and `clew.shard.v1`, and domain values.
+//! Conversions of exported rows: messages of `clew.corpus.v1` and `clew.shard.v1`.
 
 use bytes::Bytes;
 use clew_core::{Error, ExportPage, ExportedRows};
 
 use crate::{corpus::v1 as corpus_wire, shard::v1 as shard_wire};
 
-/// Most bytes of rows in one message.
+/// Maximum bytes of rows in one message.
 const PART_BYTES: usize = 1 << 20;
 
-/// The bytes of rows in parts; at least one.
+/// Cuts the bytes of rows into parts; returns at least one.
 fn parts(rows: Vec<u8>) -> impl Iterator<Item = Bytes> {
     let mut rest = Some(Bytes::from(rows));
     std::iter::from_fn(move || {
@@ -20,7 +20,7 @@ fn parts(rows: Vec<u8>) -> impl Iterator<Item = Bytes> {
     })
 }
 
-/// A page for the wire.
+/// Converts a page for the wire.
 pub fn page_to_wire(page: ExportPage) -> Vec<shard_wire::ExportResponse> {
     use shard_wire::export_response::Payload;
     let mut payloads = Vec::new();
@@ -36,10 +36,10 @@ pub fn page_to_wire(page: ExportPage) -> Vec<shard_wire::ExportResponse> {
     payloads.into_iter().map(message).collect()
 }
 
-/// A page from the wire.
+/// Converts a page from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::Internal`] if it breaks off or begins in the middle.
+/// Returns [`clew_core::ErrorKind::Internal`] if the page breaks off or begins in the middle.
 pub fn page_from_wire(messages: Vec<shard_wire::ExportResponse>) -> Result<ExportPage, Error> {
     use shard_wire::export_response::Payload;
     let mut tables: Vec<ExportedRows> = Vec::new();
@@ -59,7 +59,7 @@ pub fn page_from_wire(messages: Vec<shard_wire::ExportResponse>) -> Result<Expor
     Err(Error::internal("an exported page breaks off"))
 }
 
-/// Rows for a client.
+/// Converts rows for a client.
 pub fn rows_to_wire(rows: ExportedRows) -> Vec<corpus_wire::ExportCorpusResponse> {
     use corpus_wire::export_corpus_response::Payload;
     let ExportedRows { table, arrow } = rows;
@@ -71,7 +71,7 @@ pub fn rows_to_wire(rows: ExportedRows) -> Vec<corpus_wire::ExportCorpusResponse
     payloads.map(message).collect()
 }
 
-/// Rows, or the beginning of their bytes, from the wire.
+/// Converts rows, or the beginning of their bytes, from the wire.
 pub fn rows_from_wire(rows: corpus_wire::ExportedRows) -> ExportedRows {
     let corpus_wire::ExportedRows { table, arrow } = rows;
     ExportedRows { table, arrow: arrow.into() }

@@ -1,4 +1,4 @@
-//! `clew.generator.v1` and domain values.
+//! Conversions of the messages of `clew.generator.v1`.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::convert::{
 use crate::generator::v1 as wire;
 use crate::generator::v1::generate_request::Format;
 
-/// What is to be read, for the wire.
+/// Converts an assignment for a reader for the wire.
 pub fn read_to_wire(assignment: &Assignment<'_>) -> wire::ReadRequest {
     let point = |point: &MemoryPoint| wire::MemoryPoint {
         entities: point.entities.clone(),
@@ -35,7 +35,7 @@ pub fn read_to_wire(assignment: &Assignment<'_>) -> wire::ReadRequest {
     }
 }
 
-/// What is to be read, as it came from elsewhere.
+/// Assignment for a reader that owns its content, as it came from another node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnedAssignment {
     task: Task,
@@ -47,7 +47,7 @@ pub struct OwnedAssignment {
 }
 
 impl OwnedAssignment {
-    /// It, for a reader.
+    /// Returns the assignment for a reader.
     pub fn borrowed(&self) -> Assignment<'_> {
         let Self { task, question, asked_at, points, evidence, reading } = self;
         let (task, asked_at, reading) = (*task, *asked_at, *reading);
@@ -55,10 +55,10 @@ impl OwnedAssignment {
     }
 }
 
-/// What is to be read, from the wire, within `limits`.
+/// Converts an assignment for a reader from the wire, and checks it against `limits`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the fields at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn read_from_wire(
     request: wire::ReadRequest,
     limits: &Limits,
@@ -95,7 +95,7 @@ pub fn read_from_wire(
     })
 }
 
-/// A reading for the wire.
+/// Converts a reading for the wire.
 pub fn reading_to_wire(reading: Reading) -> wire::Reading {
     wire::Reading {
         confidence: reading.confidence,
@@ -108,10 +108,10 @@ pub fn reading_to_wire(reading: Reading) -> wire::Reading {
     }
 }
 
-/// A reading from the wire.
+/// Converts a reading from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] if it is malformed.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the message is malformed.
 pub fn reading_from_wire(reading: wire::Reading) -> Result<Reading, Error> {
     let citations = reading.citations.into_iter().map(query::citation_from_wire);
     Ok(Reading {
@@ -125,7 +125,7 @@ pub fn reading_from_wire(reading: wire::Reading) -> Result<Reading, Error> {
     })
 }
 
-/// Which model replies and what a question may take of it, for the wire.
+/// Converts the identity of a language model and the budget of a question for the wire.
 pub fn identity_to_wire(
     identity: &GeneratorIdentity,
     budget: Budget,
@@ -134,11 +134,12 @@ pub fn identity_to_wire(
     wire::DescribeModelResponse { model, window, budget: Some(account::budget_to_wire(budget)) }
 }
 
-/// Which model replies and what a question may take of it, from the wire. Generators before accounts did not tell
-/// that.
+/// Converts the identity of a language model and the budget of a question from the wire. Generators
+/// of earlier releases send no budget; the default stands for it.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] if it has no name or no window.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the model has no name or no window, or if the
+/// budget is invalid.
 pub fn identity_from_wire(
     response: wire::DescribeModelResponse,
 ) -> Result<(GeneratorIdentity, Budget), Error> {
@@ -151,7 +152,7 @@ pub fn identity_from_wire(
     Ok((GeneratorIdentity { model, window }, budget.unwrap_or_default()))
 }
 
-/// What is asked of a model, for the wire.
+/// Converts a request to a language model for the wire.
 pub fn generate_to_wire(request: GenerationRequest) -> wire::GenerateRequest {
     let message = |ChatMessage { role, text }| {
         let role = match role {
@@ -176,10 +177,10 @@ pub fn generate_to_wire(request: GenerationRequest) -> wire::GenerateRequest {
     }
 }
 
-/// What is asked of a model, from the wire, checked.
+/// Converts a request to a language model from the wire, and checks it.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the fields at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn generate_from_wire(request: wire::GenerateRequest) -> Result<GenerationRequest, Error> {
     let mut violations = Violations::default();
     let mut messages = Vec::with_capacity(request.messages.len());
@@ -216,7 +217,7 @@ pub fn generate_from_wire(request: wire::GenerateRequest) -> Result<GenerationRe
     Ok(request)
 }
 
-/// The end of a reply for the wire; its text went before.
+/// Converts the end of a reply for the wire. Its text was sent before.
 pub fn generated_to_wire(generated: Generated) -> wire::Generated {
     let Generated { text: _, finish, usage, model } = generated;
     let finish = match finish {
@@ -233,10 +234,10 @@ pub fn generated_to_wire(generated: Generated) -> wire::Generated {
     }
 }
 
-/// A reply from its end on the wire and the `text` that came before.
+/// Converts the end of a reply from the wire, and adds the `text` that came before.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] if it does not say why it ended.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the message does not say why the reply ended.
 pub fn generated_from_wire(generated: wire::Generated, text: String) -> Result<Generated, Error> {
     let finish = match generated.finish() {
         wire::Finish::Stop => Finish::Stop,
@@ -246,7 +247,7 @@ pub fn generated_from_wire(generated: wire::Generated, text: String) -> Result<G
         }
     };
     let wire::Generated { prompt_tokens, completion_tokens, calls, model, .. } = generated;
-    // What took less than nothing is not worth an error.
+    // A negative time is not worth an error.
     let took = generated.took.and_then(|took| Duration::try_from(took).ok()).unwrap_or_default();
     let usage = Usage { prompt_tokens, completion_tokens, took, calls };
     Ok(Generated { text, finish, usage, model })

@@ -1,4 +1,4 @@
-//! `clew.graph_builder.v1` and domain values.
+//! Conversions of the messages of `clew.graph_builder.v1`.
 
 use clew_core::{
     Entity, EntityKind, Error, Extraction, ExtractionTask, Limits, Quote, Relation, Span, Summary,
@@ -8,12 +8,12 @@ use clew_core::{
 use crate::convert::query;
 use crate::graph_builder::v1 as wire;
 
-/// Most bytes of text that [`batches`] puts into one message: well within the 4 MiB that a server takes,
-/// and little enough that several servers share what one caller has.
+/// Maximum bytes of text that [`batches`] puts into one message: well below the 4 MiB that a server
+/// accepts, and small enough that several servers share the work of one caller.
 const MESSAGE_BYTES: usize = 256 << 10;
 
-/// Cuts tasks into the batches of messages, in order. `bytes` tells the size of a task; one that is
-/// larger than a message should be goes alone.
+/// Groups tasks into one batch for each message, in order. `bytes` returns the size of a task; a
+/// task that is larger than a message should be gets a batch of its own.
 pub fn batches<T>(tasks: Vec<T>, bytes: impl Fn(&T) -> usize, limits: &Limits) -> Vec<Vec<T>> {
     let mut batches: Vec<Vec<T>> = Vec::new();
     let mut filled = 0;
@@ -33,7 +33,7 @@ pub fn batches<T>(tasks: Vec<T>, bytes: impl Fn(&T) -> usize, limits: &Limits) -
     batches
 }
 
-/// Tasks of summaries, for the wire.
+/// Converts summary tasks for the wire.
 pub fn summarise_to_wire(tasks: &[SummaryTask]) -> wire::SummariseRequest {
     let tasks = tasks.iter().map(|task| wire::SummaryTask {
         level: match task.level {
@@ -47,10 +47,10 @@ pub fn summarise_to_wire(tasks: &[SummaryTask]) -> wire::SummariseRequest {
     wire::SummariseRequest { tasks: tasks.collect(), ..Default::default() }
 }
 
-/// Tasks of summaries from the wire, within `limits`.
+/// Converts summary tasks from the wire, and checks them against `limits`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming each field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn summarise_from_wire(
     request: wire::SummariseRequest,
     limits: &Limits,
@@ -78,7 +78,7 @@ pub fn summarise_from_wire(
     Ok(tasks)
 }
 
-/// A summary, for the wire.
+/// Converts a summary for the wire.
 pub fn summary_to_wire(summary: Summary) -> wire::SummariseResponse {
     let quotes = summary.quotes.into_iter().map(|quote| wire::Quote {
         part: index_to_wire(quote.part),
@@ -92,10 +92,10 @@ pub fn summary_to_wire(summary: Summary) -> wire::SummariseResponse {
     wire::SummariseResponse { summary: Some(summary), spent: None }
 }
 
-/// The summary of `task` from the wire.
+/// Converts the summary of `task` from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::Internal`] for a response that does not fit the task.
+/// Returns [`clew_core::ErrorKind::Internal`] if the response does not fit the task.
 pub fn summary_from_wire(
     response: wire::SummariseResponse,
     task: &SummaryTask,
@@ -114,7 +114,7 @@ pub fn summary_from_wire(
     Ok(Summary { text: summary.text, quotes, cost })
 }
 
-/// Tasks of extraction, for the wire.
+/// Converts extraction tasks for the wire.
 pub fn extract_to_wire(tasks: &[ExtractionTask]) -> wire::ExtractRequest {
     let tasks = tasks.iter().cloned().map(|task| {
         let ExtractionTask { text, background, question, speaker } = task;
@@ -123,10 +123,10 @@ pub fn extract_to_wire(tasks: &[ExtractionTask]) -> wire::ExtractRequest {
     wire::ExtractRequest { tasks: tasks.collect(), ..Default::default() }
 }
 
-/// Tasks of extraction from the wire, within `limits`.
+/// Converts extraction tasks from the wire, and checks them against `limits`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming each field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn extract_from_wire(
     request: wire::ExtractRequest,
     limits: &Limits,
@@ -144,7 +144,7 @@ pub fn extract_from_wire(
     Ok(tasks)
 }
 
-/// What was found in a passage, for the wire.
+/// Converts the extraction from a passage for the wire.
 pub fn extraction_to_wire(extraction: Extraction) -> wire::ExtractResponse {
     let entities = extraction.entities.into_iter().map(|entity| wire::Entity {
         name: entity.name,
@@ -166,10 +166,10 @@ pub fn extraction_to_wire(extraction: Extraction) -> wire::ExtractResponse {
     wire::ExtractResponse { extraction: Some(extraction), spent: None }
 }
 
-/// What was found in the passage of `task` from the wire.
+/// Converts the extraction from the passage of `task` from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::Internal`] for a response that does not fit the task.
+/// Returns [`clew_core::ErrorKind::Internal`] if the response does not fit the task.
 pub fn extraction_from_wire(
     response: wire::ExtractResponse,
     task: &ExtractionTask,
@@ -208,7 +208,7 @@ fn check_count(tasks: usize, limits: &Limits, violations: &mut Violations) {
     }
 }
 
-/// Adds what is at fault in a task, with its place in the request.
+/// Adds the violations of a task, with its position in the request.
 fn check_task(i: usize, checked: Result<(), Error>, violations: &mut Violations) {
     for violation in checked.as_ref().err().map(Error::violations).unwrap_or_default() {
         violations.push(format!("tasks[{i}].{}", violation.field), violation.description.clone());
@@ -240,7 +240,7 @@ fn index_to_wire(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-/// A span that covers a part of `text`.
+/// Converts a span from the wire, which must lie in `text`.
 fn part_of(text: &str, span: Option<crate::query::v1::Span>) -> Result<Span, Error> {
     let span = span.and_then(query::span_from_wire).filter(|span| span.of(text).is_some());
     span.ok_or_else(|| unfit("a span that is no part of its text"))

@@ -1,4 +1,4 @@
-//! `clew.ingest.v1` and domain values.
+//! Conversions of the messages of `clew.ingest.v1`.
 
 use bytes::Bytes;
 use clew_core::{
@@ -12,10 +12,10 @@ use crate::convert::{
 };
 use crate::ingest::v1 as wire;
 
-/// A document from the wire, checked against `limits`.
+/// Converts a document from the wire, and checks it against `limits`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn document_from_wire(document: wire::Document, limits: &Limits) -> Result<Document, Error> {
     let mut violations = Violations::default();
     let id = violations.take(document_id("document.id", &document.id));
@@ -51,7 +51,7 @@ pub fn document_from_wire(document: wire::Document, limits: &Limits) -> Result<D
     Ok(document)
 }
 
-/// A document for the wire.
+/// Converts a document for the wire.
 pub fn document_to_wire(document: Document) -> wire::Document {
     wire::Document {
         id: document.id.into(),
@@ -68,7 +68,7 @@ pub fn document_to_wire(document: Document) -> wire::Document {
     }
 }
 
-/// Access labels from the wire; what is wrong with them is added to `violations` under the name of `field`.
+/// Converts access labels from the wire. Adds violations, named `field`, if they are invalid.
 pub fn labels_from_wire(field: &str, labels: &[String], violations: &mut Violations) -> Labels {
     Labels::parse(labels).unwrap_or_else(|error| {
         for violation in error.violations() {
@@ -78,20 +78,20 @@ pub fn labels_from_wire(field: &str, labels: &[String], violations: &mut Violati
     })
 }
 
-/// Access labels for the wire.
+/// Converts access labels for the wire.
 pub fn labels_to_wire(labels: &Labels) -> Vec<String> {
     labels.iter().map(ToString::to_string).collect()
 }
 
-/// Longest text of one message, in bytes; longer documents are continued in parts.
+/// Maximum bytes of text in one message; longer texts continue in further messages.
 pub const TEXT_PART_BYTES: usize = 1 << 20;
 
-/// Takes the next part off a text that goes out in several messages.
+/// Removes the next part from a text that is sent in several messages, and returns it.
 pub fn next_text_part(rest: &mut Bytes) -> Bytes {
     rest.split_to(rest.len().min(TEXT_PART_BYTES))
 }
 
-/// What became of a document that was accepted, for the wire.
+/// Converts the acceptance of a document for the wire.
 pub fn accepted_to_wire(accepted: &Accepted) -> wire::Accepted {
     let novelty = match accepted.novelty {
         Novelty::New => wire::Novelty::New,
@@ -102,8 +102,8 @@ pub fn accepted_to_wire(accepted: &Accepted) -> wire::Accepted {
     wire::Accepted { version: accepted.version.0, unchanged, novelty: novelty.into() }
 }
 
-/// What became of a document that was accepted, from the wire. One of which an earlier release does not tell counts as
-/// new unless it is unchanged.
+/// Converts the acceptance of a document from the wire. If an earlier release does not send its
+/// novelty, it counts as new unless it is unchanged.
 pub fn accepted_from_wire(accepted: &wire::Accepted) -> Accepted {
     let novelty = match accepted.novelty() {
         wire::Novelty::Replaced => Novelty::Replaced,
@@ -114,7 +114,7 @@ pub fn accepted_from_wire(accepted: &wire::Accepted) -> Accepted {
     Accepted { version: Version(accepted.version), novelty }
 }
 
-/// The refusal that tells a client of `error`.
+/// Converts the error of a document to its refusal.
 pub fn refusal(error: &Error) -> wire::Refused {
     wire::Refused {
         reason: error.reason().to_owned(),
@@ -131,10 +131,10 @@ pub fn refusal(error: &Error) -> wire::Refused {
     }
 }
 
-/// What a valid ForgetDocuments request asks for.
+/// Returns the corpus and the documents of a ForgetDocuments request.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn forget_from_wire(
     request: &wire::ForgetDocumentsRequest,
     limits: &Limits,

@@ -1,4 +1,4 @@
-//! `clew.memory.v1` and domain values.
+//! Conversions of the messages of `clew.memory.v1`.
 
 use clew_core::{
     CorpusName, EntityKey, EntityNode, Error, Evidence, GraphQuery, Like, Limits,
@@ -14,16 +14,16 @@ use crate::convert::query::{
 use crate::convert::{corpus_name, document_id};
 use crate::memory::v1 as wire;
 
-/// Entities and relations of a part of a graph, where a request does not say.
+/// Default number of entities, and of relations, of a part of a graph.
 const DEFAULT_MOST: usize = 100;
-/// Most entities, and most relations, of a part of a graph.
+/// Maximum number of entities, and of relations, of a part of a graph.
 const MOST: u32 = 10_000;
-/// Most bytes of a model's fingerprint.
+/// Maximum bytes of a model's fingerprint.
 const FINGERPRINT_BYTES: usize = 64;
-/// Most edges that a part of a graph reaches beyond its seeds.
+/// Maximum number of edges that a part of a graph reaches beyond its seeds.
 const MOST_HOPS: u32 = 8;
 
-/// What is told of a compressed memory, for the wire.
+/// Converts the record of a compressed memory for the wire.
 pub fn record_to_wire(record: MemoryRecord) -> wire::CompressedMemory {
     let MemoryRecord { key, model, ratio, parts, tokens, slots, bytes } = record;
     let part = |part: MemoryPart| wire::MemoryPart {
@@ -36,10 +36,10 @@ pub fn record_to_wire(record: MemoryRecord) -> wire::CompressedMemory {
     wire::CompressedMemory { key, model, ratio, parts, tokens, slots, bytes }
 }
 
-/// What is told of a compressed memory, from the wire.
+/// Converts the record of a compressed memory from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] if it is malformed.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the message is malformed.
 pub fn record_from_wire(record: wire::CompressedMemory) -> Result<MemoryRecord, Error> {
     let wire::CompressedMemory { key, model, ratio, parts, tokens, slots, bytes } = record;
     let place = |name: &str, at: u64| {
@@ -56,13 +56,13 @@ pub fn record_from_wire(record: wire::CompressedMemory) -> Result<MemoryRecord, 
     Ok(MemoryRecord { key, model, ratio, parts, tokens, slots, bytes })
 }
 
-/// Which model forms memories, for the wire.
+/// Converts the identity of a memory model for the wire.
 pub fn model_to_wire(identity: MemoryModelIdentity) -> wire::MemoryModel {
     let MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts } = identity;
     wire::MemoryModel { model, fingerprint, window, slot_bytes, prompts }
 }
 
-/// A node's id for the wire.
+/// Converts the id of a tree node for the wire.
 pub fn node_id_to_wire(id: &NodeId) -> wire::NodeId {
     use wire::node_id::Node;
     let node = match id {
@@ -81,10 +81,10 @@ pub fn node_id_to_wire(id: &NodeId) -> wire::NodeId {
     wire::NodeId { node: Some(node) }
 }
 
-/// A node's id from the wire.
+/// Converts the id of a tree node from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn node_id_from_wire(field: &str, id: wire::NodeId) -> Result<NodeId, Error> {
     use wire::node_id::Node;
     match id.node {
@@ -104,7 +104,7 @@ pub fn node_id_from_wire(field: &str, id: wire::NodeId) -> Result<NodeId, Error>
     }
 }
 
-/// A node for the wire.
+/// Converts a tree node for the wire.
 pub fn tree_node_to_wire(node: TreeNode) -> wire::TreeNode {
     let (first, last) = node.documents;
     wire::TreeNode {
@@ -119,7 +119,7 @@ pub fn tree_node_to_wire(node: TreeNode) -> wire::TreeNode {
     }
 }
 
-/// Nodes for the wire, with the shards that did not answer.
+/// Converts tree nodes for the wire, with the shards that did not answer.
 pub fn tree_nodes_to_wire(nodes: Partial<Vec<TreeNode>>) -> wire::ReadTreeResponse {
     wire::ReadTreeResponse {
         nodes: nodes.found.into_iter().map(tree_node_to_wire).collect(),
@@ -127,10 +127,10 @@ pub fn tree_nodes_to_wire(nodes: Partial<Vec<TreeNode>>) -> wire::ReadTreeRespon
     }
 }
 
-/// Nodes from the wire, with the shards that did not answer.
+/// Converts tree nodes from the wire, with the shards that did not answer.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn tree_nodes_from_wire(read: wire::ReadTreeResponse) -> Result<Partial<Vec<TreeNode>>, Error> {
     Ok(Partial {
         found: read.nodes.into_iter().map(tree_node_from_wire).collect::<Result<_, Error>>()?,
@@ -138,10 +138,10 @@ pub fn tree_nodes_from_wire(read: wire::ReadTreeResponse) -> Result<Partial<Vec<
     })
 }
 
-/// A node from the wire.
+/// Converts a tree node from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn tree_node_from_wire(node: wire::TreeNode) -> Result<TreeNode, Error> {
     let first = document_id("first_document", &node.first_document)?;
     let last = document_id("last_document", &node.last_document)?;
@@ -156,7 +156,7 @@ pub fn tree_node_from_wire(node: wire::TreeNode) -> Result<TreeNode, Error> {
     })
 }
 
-/// A segment's id for the wire.
+/// Converts the id of a segment for the wire.
 pub fn segment_id_to_wire(id: &SegmentId) -> wire::SegmentId {
     wire::SegmentId {
         document_id: id.document_id.to_string(),
@@ -165,10 +165,10 @@ pub fn segment_id_to_wire(id: &SegmentId) -> wire::SegmentId {
     }
 }
 
-/// A segment's id from the wire.
+/// Converts the id of a segment from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn segment_id_from_wire(id: wire::SegmentId) -> Result<SegmentId, Error> {
     Ok(SegmentId {
         document_id: document_id("segment.document_id", &id.document_id)?,
@@ -177,21 +177,21 @@ pub fn segment_id_from_wire(id: wire::SegmentId) -> Result<SegmentId, Error> {
     })
 }
 
-/// A segment with its text for the wire.
+/// Converts a segment with its text for the wire.
 pub fn segment_to_wire((id, evidence): (SegmentId, Evidence)) -> wire::Segment {
     wire::Segment { id: Some(segment_id_to_wire(&id)), evidence: Some(evidence_to_wire(evidence)) }
 }
 
-/// A segment with its text from the wire.
+/// Converts a segment with its text from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn segment_from_wire(segment: wire::Segment) -> Result<(SegmentId, Evidence), Error> {
     let id = segment_id_from_wire(segment.id.unwrap_or_default())?;
     Ok((id, evidence_from_wire(segment.evidence.unwrap_or_default())?))
 }
 
-/// What part of a graph is wanted, for the wire.
+/// Converts a query for a part of a graph for the wire.
 pub fn graph_query_to_wire(query: &GraphQuery) -> wire::GraphQuery {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     wire::GraphQuery {
@@ -209,10 +209,10 @@ pub fn graph_query_to_wire(query: &GraphQuery) -> wire::GraphQuery {
     }
 }
 
-/// What part of a graph is wanted, from the wire.
+/// Converts a query for a part of a graph from the wire, and checks it against `limits`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn graph_query_from_wire(
     query: wire::GraphQuery,
     limits: &Limits,
@@ -268,7 +268,7 @@ fn like_from_wire(like: wire::Like) -> Result<Like, Error> {
     Ok(Like { encoder, signs: Signs::from_bytes("query.like.signs", &like.signs)? })
 }
 
-/// An entity for the wire.
+/// Converts an entity for the wire.
 pub fn entity_to_wire(entity: EntityNode) -> wire::Entity {
     wire::Entity {
         key: entity.key.0,
@@ -282,7 +282,7 @@ pub fn entity_to_wire(entity: EntityNode) -> wire::Entity {
     }
 }
 
-/// A relation for the wire.
+/// Converts a relation for the wire.
 pub fn relation_to_wire(relation: RelationEdge) -> wire::Relation {
     wire::Relation {
         head: relation.head.0,
@@ -293,7 +293,7 @@ pub fn relation_to_wire(relation: RelationEdge) -> wire::Relation {
     }
 }
 
-/// Ways between two entities for the wire.
+/// Converts paths between two entities for the wire, without missing shards.
 pub fn paths_to_wire(
     paths: Vec<Vec<RelationEdge>>,
     entities: Vec<EntityNode>,
@@ -308,7 +308,7 @@ pub fn paths_to_wire(
     }
 }
 
-/// A ranking for the wire, at most `k` of each.
+/// Converts a ranking for the wire: at most `k` entities and `k` segments, without missing shards.
 pub fn ranking_to_wire(
     seeds: &[EntityKey],
     entities: Vec<(EntityKey, f64)>,
@@ -328,7 +328,7 @@ pub fn ranking_to_wire(
     }
 }
 
-/// A part of a graph for the wire.
+/// Converts a part of a graph for the wire.
 pub fn subgraph_to_wire(graph: Subgraph) -> wire::Subgraph {
     wire::Subgraph {
         seeds: graph.seeds.into_iter().map(|key| key.0).collect(),
@@ -339,7 +339,7 @@ pub fn subgraph_to_wire(graph: Subgraph) -> wire::Subgraph {
     }
 }
 
-/// A part of a graph for the wire, with the shards that did not answer.
+/// Converts a part of a graph for the wire, with the shards that did not answer.
 pub fn read_graph_to_wire(graph: Partial<Subgraph>) -> wire::ReadGraphResponse {
     wire::ReadGraphResponse {
         shards_missing: shards_to_wire(&graph.shards_missing),
@@ -347,10 +347,10 @@ pub fn read_graph_to_wire(graph: Partial<Subgraph>) -> wire::ReadGraphResponse {
     }
 }
 
-/// A part of a graph from the wire, with the shards that did not answer.
+/// Converts a part of a graph from the wire, with the shards that did not answer.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn read_graph_from_wire(read: wire::ReadGraphResponse) -> Result<Partial<Subgraph>, Error> {
     Ok(Partial {
         found: subgraph_from_wire(read.graph.unwrap_or_default())?,
@@ -358,10 +358,10 @@ pub fn read_graph_from_wire(read: wire::ReadGraphResponse) -> Result<Partial<Sub
     })
 }
 
-/// A part of a graph from the wire.
+/// Converts a part of a graph from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn subgraph_from_wire(graph: wire::Subgraph) -> Result<Subgraph, Error> {
     let segments = |ids: Vec<wire::SegmentId>| {
         ids.into_iter().map(segment_id_from_wire).collect::<Result<Vec<_>, Error>>()
@@ -401,10 +401,11 @@ pub fn subgraph_from_wire(graph: wire::Subgraph) -> Result<Subgraph, Error> {
     })
 }
 
-/// Which nodes of a corpus' tree a request asks for: the children of one, or those at the top.
+/// Returns the corpus of a ReadTree request, and the node whose children it asks for; `None` for
+/// the nodes at the top.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn read_tree_from_wire(
     request: wire::ReadTreeRequest,
 ) -> Result<(CorpusName, Option<NodeId>), Error> {

@@ -1,4 +1,4 @@
-//! `clew.query.v1` and domain values.
+//! Conversions of the messages of `clew.query.v1`.
 
 use clew_core::{
     Answer, AttributeName, Citation, CorpusName, Cost, Error, Evidence, Filter, Grouping, Limits,
@@ -14,10 +14,10 @@ use crate::query::v1 as wire;
 
 const DEFAULT_K: u32 = 10;
 
-/// What a valid Search request asks for.
+/// Returns the corpus and the query of a Search request, checked against `limits`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn search_from_wire(
     request: wire::SearchRequest,
     limits: &Limits,
@@ -44,12 +44,12 @@ pub fn search_from_wire(
     }
 }
 
-/// A search for the wire.
+/// Converts a search for the wire.
 pub fn search_to_wire(corpus: &CorpusName, query: Query) -> wire::SearchRequest {
     wire::SearchRequest {
         corpus: corpus.to_string(),
         query: query.text,
-        // Beyond u32 the server refuses it just the same.
+        // The server refuses any number this large.
         k: Some(u32::try_from(query.k).unwrap_or(u32::MAX)),
         mode: search_mode_to_wire(query.mode).into(),
         filter: Some(filter_to_wire(query.filter)),
@@ -59,7 +59,7 @@ pub fn search_to_wire(corpus: &CorpusName, query: Query) -> wire::SearchRequest 
     }
 }
 
-/// A filter for the wire.
+/// Converts a filter for the wire.
 pub fn filter_to_wire(filter: Filter) -> wire::Filter {
     wire::Filter {
         document_ids: filter.documents.into_iter().map(String::from).collect(),
@@ -92,35 +92,35 @@ pub(crate) fn filter_from_wire(filter: wire::Filter, violations: &mut Violations
     Filter { documents, attributes, event_time }
 }
 
-/// What a valid Answer request asks for.
+/// Content of a valid Answer request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The corpus.
+    /// Name of the corpus.
     pub corpus: CorpusName,
     /// The question, or what to summarise.
     pub text: String,
-    /// What is wanted.
+    /// Kind of text that is wanted.
     pub task: Task,
-    /// When it is asked.
+    /// Time at which it is asked, if known.
     pub asked_at: Option<Timestamp>,
     /// Name of the strategy; empty for the default.
     pub strategy: String,
-    /// Most passages read.
+    /// Maximum number of passages that are read; `None` for the strategy's default.
     pub k: Option<usize>,
-    /// Most tokens of the passages that are read.
+    /// Maximum tokens of the passages that are read; `None` for the strategy's own limits.
     pub evidence_tokens: Option<usize>,
-    /// Candidates that a reranker reads in each search.
+    /// Number of candidates that a reranker reads in each search; `None` for no reranking.
     pub rerank: Option<usize>,
-    /// What may be found.
+    /// Filter of what may be found.
     pub filter: Filter,
-    /// What memories do for it.
+    /// Use of compressed memories.
     pub memory_use: MemoryUse,
 }
 
-/// A question from the wire, checked against `limits`.
+/// Converts a question from the wire, and checks it against `limits`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn question_from_wire(
     request: wire::AnswerRequest,
     limits: &Limits,
@@ -128,7 +128,7 @@ pub fn question_from_wire(
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
     let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
-    // Each strategy has a `k` of its own.
+    // The default of `k` is left to the strategy; 1 passes the check.
     let mut query = Query::new(request.question, request.k.unwrap_or(1) as usize);
     query.filter = filter;
     query.rerank = request.rerank.map(|candidates| candidates as usize);
@@ -160,7 +160,7 @@ pub fn question_from_wire(
     }
 }
 
-/// What memories do for an answer, for the wire.
+/// Converts the use of compressed memories for the wire.
 pub fn memory_use_to_wire(memory_use: MemoryUse) -> wire::MemoryUse {
     match memory_use {
         MemoryUse::Clues => wire::MemoryUse::Clues,
@@ -181,7 +181,7 @@ fn memory_use_from_wire(memory_use: i32, violations: &mut Violations) -> MemoryU
     }
 }
 
-/// A task for the wire.
+/// Converts a task for the wire.
 pub fn task_to_wire(task: Task) -> wire::Task {
     match task {
         Task::Answer => wire::Task::Answer,
@@ -238,7 +238,8 @@ pub(crate) fn grouping_from_wire(grouping: i32, violations: &mut Violations) -> 
     }
 }
 
-/// `None` if it ends before it starts or is beyond this machine's addresses.
+/// Converts a span from the wire. Returns `None` if it ends before it starts, or does not fit this
+/// machine's addresses.
 pub(crate) fn span_from_wire(span: wire::Span) -> Option<Span> {
     let (start, end) = (usize::try_from(span.start).ok()?, usize::try_from(span.end).ok()?);
     (start <= end).then(|| Span::new(start, end))
@@ -248,17 +249,17 @@ pub(crate) fn span_to_wire(span: Span) -> wire::Span {
     wire::Span { start: span.start as u64, end: span.end as u64 }
 }
 
-/// Shards that did not answer, for the wire.
+/// Converts the shards that did not answer for the wire.
 pub fn shards_to_wire(shards: &[ShardIndex]) -> Vec<u32> {
     shards.iter().map(|shard| shard.0).collect()
 }
 
-/// Shards that did not answer, from the wire.
+/// Converts the shards that did not answer from the wire.
 pub(crate) fn shards_from_wire(shards: Vec<u32>) -> Vec<ShardIndex> {
     shards.into_iter().map(ShardIndex).collect()
 }
 
-/// Evidence for the wire.
+/// Converts evidence for the wire.
 pub fn evidence_to_wire(evidence: Evidence) -> wire::Evidence {
     wire::Evidence {
         chunk_id: evidence.chunk_id.to_string(),
@@ -274,10 +275,10 @@ pub fn evidence_to_wire(evidence: Evidence) -> wire::Evidence {
     }
 }
 
-/// Evidence from the wire.
+/// Converts evidence from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn evidence_from_wire(evidence: wire::Evidence) -> Result<Evidence, Error> {
     let chunk_id = evidence.chunk_id.parse();
     let chunk_id =
@@ -304,7 +305,7 @@ pub(crate) fn required_span(field: &str, span: Option<wire::Span>) -> Result<Spa
         .ok_or_else(|| Error::invalid(field, "expected a start and an end after it"))
 }
 
-/// Cost from the wire.
+/// Converts a cost from the wire.
 pub fn cost_from_wire(cost: wire::Cost) -> Cost {
     Cost {
         embedded_tokens: cost.embedded_tokens,
@@ -317,7 +318,7 @@ pub fn cost_from_wire(cost: wire::Cost) -> Cost {
     }
 }
 
-/// Cost for the wire.
+/// Converts a cost for the wire.
 pub fn cost_to_wire(cost: Cost) -> wire::Cost {
     wire::Cost {
         embedded_tokens: cost.embedded_tokens,
@@ -330,7 +331,7 @@ pub fn cost_to_wire(cost: Cost) -> wire::Cost {
     }
 }
 
-/// A result of a search for the wire, without its timing.
+/// Converts the result of a search for the wire, without its timing.
 pub fn retrieved_to_wire(retrieved: clew_core::Retrieved) -> wire::SearchResponse {
     wire::SearchResponse {
         evidence: retrieved.evidence.into_iter().map(evidence_to_wire).collect(),
@@ -340,7 +341,7 @@ pub fn retrieved_to_wire(retrieved: clew_core::Retrieved) -> wire::SearchRespons
     }
 }
 
-/// Where time went, for the wire.
+/// Converts a timing for the wire.
 pub fn timing_to_wire(timing: Timing) -> wire::Timing {
     let Timing { total, queue, compute, store } = timing;
     wire::Timing {
@@ -351,7 +352,7 @@ pub fn timing_to_wire(timing: Timing) -> wire::Timing {
     }
 }
 
-/// A trace event for the wire.
+/// Converts a trace event for the wire.
 pub fn trace_to_wire(event: TraceEvent) -> wire::TraceEvent {
     use wire::trace_event::Step;
     let step = match event {
@@ -433,7 +434,7 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// A range of a document for the wire.
+/// Converts a range of a document for the wire.
 pub(crate) fn place_to_wire(place: &Place) -> wire::Place {
     wire::Place {
         document_id: place.document_id.to_string(),
@@ -442,7 +443,7 @@ pub(crate) fn place_to_wire(place: &Place) -> wire::Place {
     }
 }
 
-/// A range of a document from the wire.
+/// Converts a range of a document from the wire, which came in `field`.
 pub(crate) fn place_from_wire(field: &str, place: wire::Place) -> Result<Place, Error> {
     Ok(Place {
         document_id: document_id(&format!("{field}.document_id"), &place.document_id)?,
@@ -471,7 +472,7 @@ pub(crate) fn citation_from_wire(citation: wire::Citation) -> Result<Citation, E
     })
 }
 
-/// An answer for the wire, without its timing.
+/// Converts an answer for the wire, without its timing.
 pub fn answer_to_wire(answer: Answer) -> wire::Answer {
     let (outcome, shards_missing) = match answer.outcome {
         Outcome::Answered => (wire::Outcome::Answered, Vec::new()),

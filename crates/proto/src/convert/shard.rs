@@ -1,6 +1,6 @@
-//! `clew.shard.v1` and domain values.
+//! Conversions of the messages of `clew.shard.v1`.
 //!
-//! Both ends are ours, but a peer may be of another release, so nothing that arrives is trusted to
+//! Both ends are Clew, but a peer may be of another release, so nothing that arrives is trusted to
 //! be well-formed.
 
 use clew_core::{
@@ -20,29 +20,30 @@ use crate::ingest::v1 as ingest_wire;
 use crate::shard::v1 as wire;
 use crate::status::{code_of, kind_of};
 
-/// Most bytes of the fingerprint of a model.
+/// Maximum bytes of the fingerprint of a model.
 const FINGERPRINT_BYTES: usize = 64;
 
-/// Documents that are read whole by one call.
+/// Maximum number of documents that one call reads whole.
 pub const DOCUMENTS_AT_ONCE: usize = 64;
 
-/// A shard, with the time its corpus was made.
+/// Shard, with the time at which its corpus was created.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShardRef {
-    /// Its corpus.
+    /// Name of its corpus.
     pub corpus: CorpusName,
-    /// When that corpus was made: tells it from an earlier one of the same name.
+    /// Time at which that corpus was created, which distinguishes it from an earlier one of the
+    /// same name.
     pub corpus_created_at: Timestamp,
-    /// Which of the corpus' shards.
+    /// Index of the shard in the corpus.
     pub shard: ShardIndex,
 }
 
-/// A shard, as far as a caller sees it.
+/// Shard, as far as a caller sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenShard {
-    /// Which.
+    /// The shard.
     pub shard: ShardRef,
-    /// What the caller holds.
+    /// Access of the caller.
     pub access: Access,
 }
 
@@ -58,10 +59,10 @@ impl From<&SeenShard> for wire::ShardRef {
     }
 }
 
-/// A shard from the wire. A caller of whom nothing is said holds no labels.
+/// Converts a shard from the wire. If nothing is set about labels, the caller holds none.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn shard_from_wire(shard: Option<wire::ShardRef>) -> Result<SeenShard, Error> {
     let shard = shard.ok_or_else(|| missing("shard"))?;
     let access = match shard.holds_all_labels {
@@ -79,7 +80,7 @@ pub fn shard_from_wire(shard: Option<wire::ShardRef>) -> Result<SeenShard, Error
     Ok(SeenShard { shard, access })
 }
 
-/// A search for the wire.
+/// Converts a search for candidates for the wire.
 pub fn candidates_to_wire(
     shard: &SeenShard,
     asked: &CandidateQuery,
@@ -97,10 +98,10 @@ pub fn candidates_to_wire(
     }
 }
 
-/// A search from the wire.
+/// Converts a search for candidates from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn candidates_from_wire(
     request: wire::FindCandidatesRequest,
 ) -> Result<(SeenShard, CandidateQuery), Error> {
@@ -127,7 +128,7 @@ pub fn candidates_from_wire(
     Ok((shard, asked))
 }
 
-/// Candidates for the wire: messages of about `message_bytes` each.
+/// Converts candidates for the wire, to messages of about `message_bytes` each.
 pub fn found_to_wire(found: Candidates, message_bytes: usize) -> Vec<wire::FindCandidatesResponse> {
     let mut numbers = std::collections::HashMap::new();
     let mut chunks = Vec::new();
@@ -164,10 +165,10 @@ pub fn found_to_wire(found: Candidates, message_bytes: usize) -> Vec<wire::FindC
     messages
 }
 
-/// Candidates from the messages of a response.
+/// Converts candidates from the messages of a response.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::Internal`] if they do not fit together.
+/// Returns [`clew_core::ErrorKind::Internal`] if the messages do not fit together.
 pub fn found_from_wire(
     messages: impl IntoIterator<Item = wire::FindCandidatesResponse>,
 ) -> Result<Candidates, Error> {
@@ -225,7 +226,8 @@ fn hit_from_wire(chunk: wire::Chunk) -> Result<Hit, Error> {
     })
 }
 
-/// A document as it is stored and its state, for the wire; its text is left to the caller.
+/// Converts a stored document and its status for the wire. `document` is the document with the
+/// first part of its text, which the caller has cut.
 pub fn stored_to_wire(
     stored: &StoredDocument,
     document: ingest_wire::Document,
@@ -239,10 +241,11 @@ pub fn stored_to_wire(
     }
 }
 
-/// A document as it is stored and its state, its text whole.
+/// Converts a stored document with its whole text, and its status, from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] or [`clew_core::ErrorKind::Internal`] if it is malformed.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] or [`clew_core::ErrorKind::Internal`] if the
+/// message is malformed.
 pub fn stored_from_wire(
     stored: wire::StoredDocument,
     limits: &Limits,
@@ -255,7 +258,7 @@ pub fn stored_from_wire(
     Ok((StoredDocument { document, version, accepted_at }, status_from_wire(status)?))
 }
 
-/// A document's status for the wire.
+/// Converts the status of a document for the wire.
 pub fn status_to_wire(status: &DocumentStatus) -> wire::DocumentStatus {
     wire::DocumentStatus {
         document_id: status.document_id.to_string(),
@@ -283,10 +286,10 @@ pub fn status_to_wire(status: &DocumentStatus) -> wire::DocumentStatus {
     }
 }
 
-/// A document's status from the wire.
+/// Converts the status of a document from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::Internal`] if it is malformed.
+/// Returns [`clew_core::ErrorKind::Internal`] if the message is malformed.
 pub fn status_from_wire(status: wire::DocumentStatus) -> Result<DocumentStatus, Error> {
     let state = state_from_wire(status.state)?.ok_or_else(|| malformed("no state"))?;
     let failure = match status.failure {
@@ -320,7 +323,8 @@ pub fn status_from_wire(status: wire::DocumentStatus) -> Result<DocumentStatus, 
     })
 }
 
-/// What a document needs: more labels than it may carry while it changes from one set to another.
+/// Converts the labels that a document needs from the wire. While it changes from one set of labels
+/// to another, there are more than a document may carry.
 fn needed_from_wire(labels: &[String]) -> Result<Labels, Error> {
     let mut needed = Labels::default();
     for some in labels.chunks(Labels::MOST) {
@@ -329,7 +333,7 @@ fn needed_from_wire(labels: &[String]) -> Result<Labels, Error> {
     Ok(needed)
 }
 
-/// A page of documents to be listed, for the wire.
+/// Converts a request for a page of documents for the wire.
 pub fn list_to_wire(shard: &SeenShard, asked: &ListQuery) -> wire::ListDocumentsRequest {
     wire::ListDocumentsRequest {
         shard: Some(shard.into()),
@@ -339,10 +343,10 @@ pub fn list_to_wire(shard: &SeenShard, asked: &ListQuery) -> wire::ListDocuments
     }
 }
 
-/// A page of documents to be listed, from the wire.
+/// Converts a request for a page of documents from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn list_from_wire(
     request: wire::ListDocumentsRequest,
 ) -> Result<(SeenShard, ListQuery), Error> {
@@ -352,10 +356,10 @@ pub fn list_from_wire(
     Ok((shard_from_wire(request.shard)?, asked))
 }
 
-/// A page of documents to be checked, from the wire.
+/// Converts a request to check a page of documents from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn check_from_wire(
     request: wire::CheckDocumentsRequest,
 ) -> Result<(SeenShard, CheckQuery), Error> {
@@ -364,7 +368,7 @@ pub fn check_from_wire(
     Ok((shard_from_wire(request.shard)?, asked))
 }
 
-/// What checking a page of documents found, for the wire.
+/// Converts the result of checking a page of documents for the wire.
 pub fn checked_to_wire(checked: &Checked) -> wire::CheckDocumentsResponse {
     wire::CheckDocumentsResponse {
         documents: checked.documents,
@@ -374,10 +378,10 @@ pub fn checked_to_wire(checked: &Checked) -> wire::CheckDocumentsResponse {
     }
 }
 
-/// What checking a page of documents found, from the wire.
+/// Converts the result of checking a page of documents from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn checked_from_wire(checked: wire::CheckDocumentsResponse) -> Result<Checked, Error> {
     Ok(Checked {
         documents: checked.documents,
@@ -391,7 +395,7 @@ fn optional_document_id(field: &str, id: &str) -> Result<Option<DocumentId>, Err
     if id.is_empty() { Ok(None) } else { document_id(field, id).map(Some) }
 }
 
-/// Which nodes of a shard's tree are wanted, for the wire.
+/// Converts a query for nodes of a shard's tree for the wire.
 pub fn tree_query_to_wire(shard: &SeenShard, query: &TreeQuery) -> wire::ReadTreeRequest {
     use wire::read_tree_request::Wanted;
     let ids = |ids: &[DocumentId]| ids.iter().map(ToString::to_string).collect();
@@ -406,10 +410,10 @@ pub fn tree_query_to_wire(shard: &SeenShard, query: &TreeQuery) -> wire::ReadTre
     wire::ReadTreeRequest { shard: Some(shard.into()), wanted: Some(wanted) }
 }
 
-/// Which nodes of a shard's tree are wanted, from the wire.
+/// Converts a query for nodes of a shard's tree from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn tree_query_from_wire(
     request: wire::ReadTreeRequest,
 ) -> Result<(SeenShard, TreeQuery), Error> {
@@ -432,16 +436,16 @@ pub fn tree_query_from_wire(
     Ok((shard_from_wire(request.shard)?, query))
 }
 
-/// What part of a shard's graph is wanted, for the wire.
+/// Converts a query for a part of a shard's graph for the wire.
 pub fn graph_query_to_wire(shard: &SeenShard, query: &GraphQuery) -> wire::ReadGraphRequest {
     let query = Some(memory::graph_query_to_wire(query));
     wire::ReadGraphRequest { shard: Some(shard.into()), query }
 }
 
-/// What part of a shard's graph is wanted, from the wire.
+/// Converts a query for a part of a shard's graph from the wire, and checks it against `limits`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn graph_query_from_wire(
     request: wire::ReadGraphRequest,
     limits: &Limits,
@@ -450,16 +454,16 @@ pub fn graph_query_from_wire(
     Ok((shard_from_wire(request.shard)?, query))
 }
 
-/// Segments whose texts are wanted, for the wire.
+/// Converts a request for the texts of segments for the wire.
 pub fn segments_to_wire(shard: &SeenShard, ids: &[SegmentId]) -> wire::ReadSegmentsRequest {
     let segments = ids.iter().map(memory::segment_id_to_wire).collect();
     wire::ReadSegmentsRequest { shard: Some(shard.into()), segments }
 }
 
-/// Segments whose texts are wanted, from the wire.
+/// Converts a request for the texts of segments from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn segments_from_wire(
     request: wire::ReadSegmentsRequest,
     limits: &Limits,
@@ -472,16 +476,16 @@ pub fn segments_from_wire(
     Ok((shard_from_wire(request.shard)?, ids.collect::<Result<_, Error>>()?))
 }
 
-/// Documents that are wanted whole, for the wire; at most [`DOCUMENTS_AT_ONCE`].
+/// Converts a request for whole documents for the wire; at most [`DOCUMENTS_AT_ONCE`].
 pub fn documents_to_wire(shard: &SeenShard, ids: &[DocumentId]) -> wire::GetDocumentsRequest {
     let document_ids = ids.iter().map(ToString::to_string).collect();
     wire::GetDocumentsRequest { shard: Some(shard.into()), document_ids }
 }
 
-/// Documents that are wanted whole, from the wire.
+/// Converts a request for whole documents from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn documents_from_wire(
     request: wire::GetDocumentsRequest,
 ) -> Result<(SeenShard, Vec<DocumentId>), Error> {
@@ -497,10 +501,10 @@ pub fn documents_from_wire(
     Ok((shard.ok_or_else(|| missing("shard"))?, ids))
 }
 
-/// Documents to be forgotten, from the wire.
+/// Converts a request to forget documents from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn forget_from_wire(
     request: wire::ForgetRequest,
 ) -> Result<(SeenShard, Vec<DocumentId>), Error> {
@@ -511,7 +515,7 @@ pub fn forget_from_wire(
     Ok((shard.ok_or_else(|| missing("shard"))?, ids))
 }
 
-/// What was removed, for the wire.
+/// Converts what was removed of a document for the wire.
 pub fn forgotten_to_wire(forgotten: &Forgotten) -> ingest_wire::ForgottenDocument {
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     ingest_wire::ForgottenDocument {
@@ -526,10 +530,10 @@ pub fn forgotten_to_wire(forgotten: &Forgotten) -> ingest_wire::ForgottenDocumen
     }
 }
 
-/// What was removed, from the wire.
+/// Converts what was removed of a document from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] if it is malformed.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the message is malformed.
 pub fn forgotten_from_wire(forgotten: ingest_wire::ForgottenDocument) -> Result<Forgotten, Error> {
     Ok(Forgotten {
         document_id: document_id("document_id", &forgotten.document_id)?,
@@ -542,7 +546,7 @@ pub fn forgotten_from_wire(forgotten: ingest_wire::ForgottenDocument) -> Result<
     })
 }
 
-/// What forgetting did, for the wire.
+/// Converts the result of forgetting for the wire.
 pub fn erasure_to_wire(erasure: Erasure) -> wire::ForgetResponse {
     wire::ForgetResponse {
         documents: erasure.documents.iter().map(forgotten_to_wire).collect(),
@@ -551,11 +555,11 @@ pub fn erasure_to_wire(erasure: Erasure) -> wire::ForgetResponse {
     }
 }
 
-/// What forgetting did, from the wire. An owner of an earlier release tells of no scan: then it is not known what is
-/// left.
+/// Converts the result of forgetting from the wire. An owner of an earlier release does not scan;
+/// the result then says that it is not known what is left.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] if it is malformed.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the message is malformed.
 pub fn erasure_from_wire(response: wire::ForgetResponse) -> Result<Erasure, Error> {
     let unscanned = || {
         let mut scan = ErasureScan::default();
@@ -577,7 +581,7 @@ pub fn erasure_from_wire(response: wire::ForgetResponse) -> Result<Erasure, Erro
     })
 }
 
-/// A scan after an erasure, for the wire.
+/// Converts a scan after an erasure for the wire.
 pub fn scan_to_wire(scan: ErasureScan) -> ingest_wire::ErasureScan {
     let leftover = |Leftover { place, problem }| ingest_wire::Leftover { place, problem };
     ingest_wire::ErasureScan {
@@ -606,7 +610,7 @@ fn scan_from_wire(scan: ingest_wire::ErasureScan) -> ErasureScan {
     }
 }
 
-/// A snapshot that holds forgotten documents, for the wire.
+/// Converts a snapshot that holds forgotten documents for the wire.
 pub fn holding_to_wire(holding: HoldingSnapshot) -> ingest_wire::HoldingSnapshot {
     let HoldingSnapshot { name, taken_at, documents, problem } = holding;
     let taken_at = taken_at.map(timestamp_to_wire);
@@ -620,7 +624,7 @@ fn holding_from_wire(holding: ingest_wire::HoldingSnapshot) -> Result<HoldingSna
     Ok(HoldingSnapshot { name: snapshot, taken_at, documents, problem })
 }
 
-/// A question to a shard's memories, for the wire.
+/// Converts a question to a shard's memories for the wire.
 pub fn clue_query_to_wire(shard: &SeenShard, query: &ClueQuery) -> wire::DraftCluesRequest {
     wire::DraftCluesRequest {
         shard: Some(shard.into()),
@@ -631,10 +635,10 @@ pub fn clue_query_to_wire(shard: &SeenShard, query: &ClueQuery) -> wire::DraftCl
     }
 }
 
-/// A question to a shard's memories, from the wire.
+/// Converts a question to a shard's memories from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn clue_query_from_wire(
     request: wire::DraftCluesRequest,
 ) -> Result<(SeenShard, ClueQuery), Error> {
@@ -648,7 +652,7 @@ pub fn clue_query_from_wire(
     Ok((shard.ok_or_else(|| missing("shard"))?, query))
 }
 
-/// What memories drafted, for the wire.
+/// Converts the drafts of memories for the wire.
 pub fn drafted_to_wire(drafted: DraftedClues) -> wire::DraftCluesResponse {
     let DraftedClues { clues, memories, cost } = drafted;
     let Clues { queries, clues, key_points, answers } = clues;
@@ -656,14 +660,14 @@ pub fn drafted_to_wire(drafted: DraftedClues) -> wire::DraftCluesResponse {
     wire::DraftCluesResponse { queries, clues, key_points, memories, cost, answers }
 }
 
-/// What memories drafted, from the wire.
+/// Converts the drafts of memories from the wire.
 pub fn drafted_from_wire(response: wire::DraftCluesResponse) -> DraftedClues {
     let wire::DraftCluesResponse { queries, clues, key_points, memories, cost, answers } = response;
     let cost = query::cost_from_wire(cost.unwrap_or_default());
     DraftedClues { clues: Clues { queries, clues, key_points, answers }, memories, cost }
 }
 
-/// Totals for the wire.
+/// Converts the totals of a shard for the wire.
 pub fn counts_to_wire(counts: Counts) -> wire::CountResponse {
     wire::CountResponse {
         accepted: counts.accepted,
@@ -680,7 +684,7 @@ pub fn counts_to_wire(counts: Counts) -> wire::CountResponse {
     }
 }
 
-/// Totals from the wire.
+/// Converts the totals of a shard from the wire.
 pub fn counts_from_wire(counts: wire::CountResponse) -> Counts {
     Counts {
         accepted: counts.accepted,
@@ -697,13 +701,13 @@ pub fn counts_from_wire(counts: wire::CountResponse) -> Counts {
     }
 }
 
-/// How far a shard is with its vectors, for the wire.
+/// Converts the progress of a shard's vectors for the wire.
 pub fn reembedded_to_wire(reembedded: Reembedded) -> wire::GetReembeddedResponse {
     let Reembedded { recipe: Recipe(recipe), documents, outdated, set_aside } = reembedded;
     wire::GetReembeddedResponse { recipe, documents, outdated, set_aside }
 }
 
-/// How far a shard is with its vectors, from the wire.
+/// Converts the progress of a shard's vectors from the wire.
 pub fn reembedded_from_wire(reembedded: wire::GetReembeddedResponse) -> Reembedded {
     let wire::GetReembeddedResponse { recipe, documents, outdated, set_aside } = reembedded;
     Reembedded { recipe: Recipe(recipe), documents, outdated, set_aside }
@@ -780,7 +784,7 @@ mod tests {
         }];
         let erasure = Erasure { documents, scan, snapshots };
         assert_eq!(erasure_from_wire(erasure_to_wire(erasure.clone())).unwrap(), erasure);
-        // Of a release that does not scan it is not known what is left.
+        // If a release does not scan, it is not known what is left.
         let unscanned = wire::ForgetResponse { scan: None, ..erasure_to_wire(erasure) };
         assert!(!erasure_from_wire(unscanned).unwrap().scan.is_clean());
     }

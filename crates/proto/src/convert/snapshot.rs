@@ -1,4 +1,4 @@
-//! Snapshots of corpora: messages of `clew.corpus.v1` and `clew.shard.v1`, and domain values.
+//! Conversions of snapshots: messages of `clew.corpus.v1` and `clew.shard.v1`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::convert::{
 };
 use crate::{corpus::v1 as corpus_wire, shard::v1 as shard_wire};
 
-/// Most documents that a restoration may leave out.
+/// Maximum number of documents that a restoration may leave out.
 pub const MOST_LEFT_OUT: usize = 10_000;
 
-/// How far a copying is, for the wire.
+/// Converts the progress of copying for the wire.
 pub fn copied_to_wire(copied: Copied) -> corpus_wire::CopyProgress {
     let Copied { files, of_files, bytes, of_bytes } = copied;
     corpus_wire::CopyProgress { files, of_files, bytes, of_bytes }
@@ -29,7 +29,7 @@ fn copied_from_wire(progress: Option<corpus_wire::CopyProgress>) -> Copied {
     Copied { files, of_files, bytes, of_bytes }
 }
 
-/// A snapshot for the wire.
+/// Converts a snapshot for the wire.
 pub fn summary_to_wire(snapshot: SnapshotSummary) -> corpus_wire::Snapshot {
     let SnapshotSummary { corpus, name, taken_at, documents, files, bytes } = snapshot;
     corpus_wire::Snapshot {
@@ -42,10 +42,10 @@ pub fn summary_to_wire(snapshot: SnapshotSummary) -> corpus_wire::Snapshot {
     }
 }
 
-/// A snapshot from the wire.
+/// Converts a snapshot from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn summary_from_wire(snapshot: corpus_wire::Snapshot) -> Result<SnapshotSummary, Error> {
     let corpus_wire::Snapshot { corpus, name, taken_at, documents, files, bytes } = snapshot;
     let taken_at = timestamp_from_wire("snapshot.taken_at", &taken_at.unwrap_or_default())?;
@@ -53,7 +53,7 @@ pub fn summary_from_wire(snapshot: corpus_wire::Snapshot) -> Result<SnapshotSumm
     Ok(SnapshotSummary { corpus, name, taken_at, documents, files, bytes })
 }
 
-/// How far the copying of a shard is, for the wire.
+/// Converts the progress of copying a shard for the wire.
 pub fn shard_copy_to_wire(copy: ShardCopy) -> shard_wire::CopyToSnapshotResponse {
     shard_wire::CopyToSnapshotResponse {
         progress: Some(copied_to_wire(copy.copied)),
@@ -61,16 +61,16 @@ pub fn shard_copy_to_wire(copy: ShardCopy) -> shard_wire::CopyToSnapshotResponse
     }
 }
 
-/// How far the copying of a shard is, from the wire.
+/// Converts the progress of copying a shard from the wire.
 pub fn shard_copy_from_wire(copy: shard_wire::CopyToSnapshotResponse) -> ShardCopy {
     let copied = copied_from_wire(copy.progress);
     ShardCopy { copied, digest: Some(copy.digest).filter(|digest| !digest.is_empty()) }
 }
 
-/// What a client asks to have restored, from the wire.
+/// Converts a client's request to restore a corpus from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn restoration_of_client(
     request: corpus_wire::RestoreCorpusRequest,
 ) -> Result<Restoration, Error> {
@@ -83,7 +83,7 @@ pub fn restoration_of_client(
     })
 }
 
-/// What is to be restored, for the wire.
+/// Converts a restoration for the wire.
 pub fn restoration_to_wire(asked: &Restoration) -> shard_wire::RestoreCorpusRequest {
     shard_wire::RestoreCorpusRequest {
         name: asked.corpus.to_string(),
@@ -93,10 +93,10 @@ pub fn restoration_to_wire(asked: &Restoration) -> shard_wire::RestoreCorpusRequ
     }
 }
 
-/// What is to be restored, from the wire.
+/// Converts a restoration from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn restoration_from_wire(
     request: shard_wire::RestoreCorpusRequest,
 ) -> Result<Restoration, Error> {
@@ -121,24 +121,24 @@ pub fn restoration_from_wire(
     }
 }
 
-/// Most snapshots that may be named in one call.
+/// Maximum number of snapshots that may be named in one call.
 pub const MOST_DELETED: usize = 100;
-/// Most snapshots that a retention may keep.
+/// Maximum number of snapshots that a retention may keep.
 pub const MOST_KEPT: u32 = 10_000;
 
-/// Which snapshots of a corpus are to be deleted.
+/// Snapshots of a corpus that are to be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doomed {
-    /// These.
+    /// The snapshots of these names.
     Named(Vec<SnapshotName>),
-    /// Those that are not kept.
+    /// The snapshots that this rule does not keep.
     Expired(SnapshotRetention),
 }
 
-/// Which snapshots of which corpus a client wants deleted, from the wire.
+/// Returns the corpus and the snapshots that a DeleteSnapshots request asks to delete.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn doomed_from_wire(
     request: &corpus_wire::DeleteSnapshotsRequest,
 ) -> Result<(CorpusName, Doomed), Error> {
@@ -199,7 +199,7 @@ fn retention_from_wire(
     Some(SnapshotRetention { older_than: older_than?, keep: keep as usize })
 }
 
-/// A retention for the wire.
+/// Converts a retention for the wire.
 pub fn retention_to_wire(retention: SnapshotRetention) -> corpus_wire::SnapshotRetention {
     corpus_wire::SnapshotRetention {
         older_than: Some(duration_to_wire(retention.older_than)),
@@ -207,7 +207,7 @@ pub fn retention_to_wire(retention: SnapshotRetention) -> corpus_wire::SnapshotR
     }
 }
 
-/// What became of a snapshot, for the wire.
+/// Converts the result of deleting a snapshot for the wire.
 pub fn deletion_to_wire(
     snapshot: &SnapshotName,
     description: Option<SnapshotSummary>,
@@ -225,7 +225,7 @@ pub fn deletion_to_wire(
     }
 }
 
-/// A snapshot to be deleted, for the wire.
+/// Converts a request to delete a snapshot for the wire.
 pub fn snapshot_deletion_to_wire(deletion: &SnapshotDeletion) -> shard_wire::DeleteSnapshotRequest {
     shard_wire::DeleteSnapshotRequest {
         name: deletion.corpus.to_string(),
@@ -234,10 +234,10 @@ pub fn snapshot_deletion_to_wire(deletion: &SnapshotDeletion) -> shard_wire::Del
     }
 }
 
-/// A snapshot to be deleted, from the wire.
+/// Converts a request to delete a snapshot from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn snapshot_deletion_from_wire(
     request: &shard_wire::DeleteSnapshotRequest,
 ) -> Result<SnapshotDeletion, Error> {
@@ -245,7 +245,7 @@ pub fn snapshot_deletion_from_wire(
     Ok(SnapshotDeletion { corpus, snapshot, is_dry_run: request.dry_run })
 }
 
-/// How far the restoring of a corpus is, for the wire.
+/// Converts the progress of restoring a corpus for the wire.
 pub fn restore_step_to_wire(step: RestoreStep) -> shard_wire::RestoreCorpusResponse {
     shard_wire::RestoreCorpusResponse {
         progress: Some(copied_to_wire(step.copied)),
@@ -255,10 +255,10 @@ pub fn restore_step_to_wire(step: RestoreStep) -> shard_wire::RestoreCorpusRespo
     }
 }
 
-/// How far the restoring of a corpus is, from the wire.
+/// Converts the progress of restoring a corpus from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn restore_step_from_wire(
     step: shard_wire::RestoreCorpusResponse,
 ) -> Result<RestoreStep, Error> {
