@@ -8,42 +8,42 @@ pub struct GetTopologyResponse {
     /// Members, by id.
     #[prost(message, repeated, tag = "1")]
     pub members: ::prost::alloc::vec::Vec<Member>,
-    /// Whether the list could not be renewed for a while: the coordination service does not answer.
+    /// Whether the list of members could not be renewed for a while, because the coordination service does not answer.
     #[prost(bool, tag = "2")]
     pub is_stale: bool,
     /// Shards of all corpora.
     #[prost(message, repeated, tag = "3")]
     pub shards: ::prost::alloc::vec::Vec<Shard>,
 }
-/// A node.
+/// Node of the cluster.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Member {
     /// Its name.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
-    /// Where it is reached.
+    /// Address at which it is reached.
     #[prost(string, tag = "2")]
     pub address: ::prost::alloc::string::String,
-    /// What it does: `gateway`, `retriever`, `encoder`, `graph-builder`, `generator`.
+    /// Its roles: `gateway`, `retriever`, `encoder`, `graph-builder`, `generator`.
     #[prost(string, repeated, tag = "3")]
     pub roles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Whether it is about to leave.
     #[prost(bool, tag = "4")]
     pub is_draining: bool,
 }
-/// A shard.
+/// Shard of a corpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Shard {
-    /// Its corpus.
+    /// Name of its corpus.
     #[prost(string, tag = "1")]
     pub corpus: ::prost::alloc::string::String,
-    /// Which of the corpus' shards, from 0.
+    /// Index of the shard in the corpus, from 0.
     #[prost(uint32, tag = "2")]
     pub shard: u32,
-    /// The node that holds it; empty: none does.
+    /// Node that owns it; empty if no node does, or if that is not known.
     #[prost(string, tag = "3")]
     pub owner: ::prost::alloc::string::String,
-    /// The node it belongs to, to which it moves if another holds it.
+    /// Node that should own it, to which it moves if another node owns it; empty if there is none.
     #[prost(string, tag = "4")]
     pub placed_on: ::prost::alloc::string::String,
 }
@@ -56,42 +56,42 @@ pub struct GetTreeResponse {
     /// One tree for each member that answered, by id.
     #[prost(message, repeated, tag = "1")]
     pub nodes: ::prost::alloc::vec::Vec<TreeNode>,
-    /// Members that did not answer, with what was wrong.
+    /// Members that did not answer, with the reason.
     #[prost(message, repeated, tag = "2")]
     pub silent: ::prost::alloc::vec::Vec<Silent>,
 }
-/// A part of a running node.
+/// Part of a running node.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TreeNode {
-    /// What it is called among its siblings.
+    /// Name among its siblings.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// What it is: `node`, `supervisor`, `pool`, `peer`, `gate`, ...
+    /// Kind: `node`, `supervisor`, `pool`, `peer`, `gate`, ...
     #[prost(string, tag = "2")]
     pub kind: ::prost::alloc::string::String,
-    /// How it is: `running`, `failed`, `serving`, `draining`, `dead`, ...
+    /// State: `running`, `failed`, `serving`, `draining`, `dead`, ...
     #[prost(string, tag = "3")]
     pub state: ::prost::alloc::string::String,
-    /// How often it was made anew since the process began.
+    /// Number of restarts since the process began.
     #[prost(uint64, tag = "4")]
     pub restarts: u64,
     /// Units (requests, tokens, bytes) that wait in it or are worked on.
     #[prost(uint64, tag = "5")]
     pub queued: u64,
-    /// Most units it takes; 0: it takes none.
+    /// Maximum units that it takes; 0 if it takes none.
     #[prost(uint64, tag = "6")]
     pub capacity: u64,
-    /// What it looks after.
+    /// Parts that belong to it.
     #[prost(message, repeated, tag = "7")]
     pub children: ::prost::alloc::vec::Vec<TreeNode>,
 }
-/// A member that did not answer.
+/// Member that did not answer.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Silent {
     /// Its name.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
-    /// What was wrong.
+    /// Reason why it did not answer.
     #[prost(string, tag = "2")]
     pub problem: ::prost::alloc::string::String,
 }
@@ -116,7 +116,9 @@ pub mod cluster_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What an operator sees and does, through any gateway.
+    /// Shows and controls a cluster, through any of its gateways, for operators. A server that is not part of a cluster does
+    /// not offer the service: its calls fail with UNIMPLEMENTED. They fail with UNAUTHENTICATED without a valid API key, and
+    /// with PERMISSION_DENIED if the key belongs to a tenant or does not open the call.
     #[derive(Debug, Clone)]
     pub struct ClusterServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -197,8 +199,8 @@ pub mod cluster_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// The members and the shards with their owners.
-        /// Fails with FAILED_PRECONDITION if this is no cluster.
+        /// Returns the members, and the shards with their owners. Only reads and may be repeated. Fails with UNAVAILABLE,
+        /// DEADLINE_EXCEEDED.
         pub async fn get_topology(
             &mut self,
             request: impl tonic::IntoRequest<super::GetTopologyRequest>,
@@ -225,7 +227,8 @@ pub mod cluster_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// What runs on each member, as a tree. Members that do not answer in time are named.
+        /// Returns what runs on each member, as a tree. Members that do not answer in time are named. Only reads and may be
+        /// repeated.
         pub async fn get_tree(
             &mut self,
             request: impl tonic::IntoRequest<super::GetTreeRequest>,
@@ -250,7 +253,8 @@ pub mod cluster_service_client {
                 .insert(GrpcMethod::new("clew.cluster.v1.ClusterService", "GetTree"));
             self.inner.unary(req, path, codec).await
         }
-        /// Has a node hand over its work and take none. Fails with NOT_FOUND, UNAVAILABLE.
+        /// Asks a node to hand over its work and to accept none; returns before that is done. May be repeated. Fails with
+        /// INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED.
         pub async fn drain_node(
             &mut self,
             request: impl tonic::IntoRequest<super::DrainNodeRequest>,
@@ -290,8 +294,8 @@ pub mod cluster_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with ClusterServiceServer.
     #[async_trait]
     pub trait ClusterService: std::marker::Send + std::marker::Sync + 'static {
-        /// The members and the shards with their owners.
-        /// Fails with FAILED_PRECONDITION if this is no cluster.
+        /// Returns the members, and the shards with their owners. Only reads and may be repeated. Fails with UNAVAILABLE,
+        /// DEADLINE_EXCEEDED.
         async fn get_topology(
             &self,
             request: tonic::Request<super::GetTopologyRequest>,
@@ -299,12 +303,14 @@ pub mod cluster_service_server {
             tonic::Response<super::GetTopologyResponse>,
             tonic::Status,
         >;
-        /// What runs on each member, as a tree. Members that do not answer in time are named.
+        /// Returns what runs on each member, as a tree. Members that do not answer in time are named. Only reads and may be
+        /// repeated.
         async fn get_tree(
             &self,
             request: tonic::Request<super::GetTreeRequest>,
         ) -> std::result::Result<tonic::Response<super::GetTreeResponse>, tonic::Status>;
-        /// Has a node hand over its work and take none. Fails with NOT_FOUND, UNAVAILABLE.
+        /// Asks a node to hand over its work and to accept none; returns before that is done. May be repeated. Fails with
+        /// INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED.
         async fn drain_node(
             &self,
             request: tonic::Request<super::DrainNodeRequest>,
@@ -313,7 +319,9 @@ pub mod cluster_service_server {
             tonic::Status,
         >;
     }
-    /// What an operator sees and does, through any gateway.
+    /// Shows and controls a cluster, through any of its gateways, for operators. A server that is not part of a cluster does
+    /// not offer the service: its calls fail with UNIMPLEMENTED. They fail with UNAUTHENTICATED without a valid API key, and
+    /// with PERMISSION_DENIED if the key belongs to a tenant or does not open the call.
     #[derive(Debug)]
     pub struct ClusterServiceServer<T> {
         inner: Arc<T>,
@@ -592,7 +600,7 @@ pub mod node_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What every node answers about itself. Internal.
+    /// Shows and controls one node; every node offers it. Internal.
     #[derive(Debug, Clone)]
     pub struct NodeServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -673,7 +681,7 @@ pub mod node_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// What runs here.
+        /// Returns what runs here, as a tree. Only reads and may be repeated.
         pub async fn describe_node(
             &mut self,
             request: impl tonic::IntoRequest<super::DescribeNodeRequest>,
@@ -698,7 +706,7 @@ pub mod node_service_client {
                 .insert(GrpcMethod::new("clew.cluster.v1.NodeService", "DescribeNode"));
             self.inner.unary(req, path, codec).await
         }
-        /// Hands over what this node owns and takes nothing new.
+        /// Begins to hand over what this node owns, and accepts nothing new; returns before that is done. May be repeated.
         pub async fn drain(
             &mut self,
             request: impl tonic::IntoRequest<super::DrainRequest>,
@@ -735,7 +743,7 @@ pub mod node_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with NodeServiceServer.
     #[async_trait]
     pub trait NodeService: std::marker::Send + std::marker::Sync + 'static {
-        /// What runs here.
+        /// Returns what runs here, as a tree. Only reads and may be repeated.
         async fn describe_node(
             &self,
             request: tonic::Request<super::DescribeNodeRequest>,
@@ -743,13 +751,13 @@ pub mod node_service_server {
             tonic::Response<super::DescribeNodeResponse>,
             tonic::Status,
         >;
-        /// Hands over what this node owns and takes nothing new.
+        /// Begins to hand over what this node owns, and accepts nothing new; returns before that is done. May be repeated.
         async fn drain(
             &self,
             request: tonic::Request<super::DrainRequest>,
         ) -> std::result::Result<tonic::Response<super::DrainResponse>, tonic::Status>;
     }
-    /// What every node answers about itself. Internal.
+    /// Shows and controls one node; every node offers it. Internal.
     #[derive(Debug)]
     pub struct NodeServiceServer<T> {
         inner: Arc<T>,

@@ -2,87 +2,86 @@
 /// Request of Describe.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeRequest {
-    /// Fingerprint of the model that is asked about: 16 hexadecimal digits. Empty: the current one, which new corpora
-    /// are made with.
+    /// Fingerprint of the model: 16 hexadecimal digits. Empty means the current model, with which new corpora are created.
     #[prost(string, tag = "1")]
     pub encoder: ::prost::alloc::string::String,
 }
-/// A response of Describe.
+/// One message of the Describe response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DescribeResponse {
-    /// The model that was asked about; in the first response only.
+    /// The model; in the first response only.
     #[prost(message, optional, tag = "1")]
     pub identity: ::core::option::Option<super::super::corpus::v1::EncoderIdentity>,
-    /// Which code and device computes, for a person; in the first response only.
+    /// Code and device that compute, for a person; in the first response only.
     #[prost(string, tag = "2")]
     pub device: ::prost::alloc::string::String,
-    /// The next part of the model's `tokenizer.json`, at most 1 MiB.
+    /// Next part of the model's `tokenizer.json`, at most 1 MiB.
     #[prost(bytes = "bytes", tag = "3")]
     pub tokenizer_part: ::prost::bytes::Bytes,
-    /// All models that are offered here, first the current one; in the first response only. Empty from servers that are
-    /// older than this field: they offer the one that they describe.
+    /// All models that are offered here, the current one first; in the first response only. Empty from servers that are
+    /// older than this field: they offer the model that they describe.
     #[prost(message, repeated, tag = "4")]
     pub offered: ::prost::alloc::vec::Vec<super::super::corpus::v1::EncoderIdentity>,
 }
-/// One batch.
+/// One message of the Embed request stream: a batch.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EmbedRequest {
-    /// Chosen by the client, to tell its response by; not used twice at the same time on a stream.
+    /// Id that the client chooses, which the response repeats; not used twice at the same time on a stream.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// The texts: at least one, and at most 1 MiB each. Of a longer text than the model reads only the
-    /// beginning counts. The vectors of all of them have to fit into a response of 4 MiB.
+    /// Texts: at least one, of at most 1 MiB each. If a text is longer than the model reads, only its beginning counts.
+    /// The vectors of all texts must fit into a response of 4 MiB.
     #[prost(string, repeated, tag = "2")]
     pub texts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What the texts are.
+    /// Kind of the texts.
     #[prost(enumeration = "TextKind", tag = "3")]
     pub kind: i32,
-    /// Who waits.
+    /// Priority of the batch.
     #[prost(enumeration = "Priority", tag = "4")]
     pub priority: i32,
-    /// How long the batch may take from its arrival, 1 ms to an hour.
+    /// Time that the batch may take from its arrival: 1 ms to an hour.
     #[prost(message, optional, tag = "5")]
     pub timeout: ::core::option::Option<::prost_types::Duration>,
-    /// The trace of whoever waits for the batch, as W3C Trace Context writes it (`traceparent`); empty: none. Batches of
-    /// many callers share a stream, whose own headers belong to none of them.
+    /// Trace of the caller that waits for the batch, as W3C Trace Context writes it (`traceparent`); empty if there is
+    /// none. Batches of many callers share a stream, whose own headers belong to none of them.
     #[prost(string, tag = "6")]
     pub trace_parent: ::prost::alloc::string::String,
-    /// Fingerprint of the model that is to embed the texts, as in DescribeRequest. Empty: the current one. A batch for a
-    /// model that is not offered here is refused with the reason ENCODER_MISMATCH.
+    /// Fingerprint of the model to embed the texts with, as in DescribeRequest. Empty means the current model. A batch for
+    /// a model that is not offered here is refused with the reason ENCODER_MISMATCH.
     #[prost(string, tag = "7")]
     pub encoder: ::prost::alloc::string::String,
 }
-/// What became of one batch.
+/// One message of the Embed response stream: the result of a batch.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EmbedResponse {
-    /// The request's id.
+    /// Id of the request.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// Embedded or refused.
+    /// Embeddings or refusal.
     #[prost(oneof = "embed_response::Result", tags = "2, 3")]
     pub result: ::core::option::Option<embed_response::Result>,
 }
 /// Nested message and enum types in `EmbedResponse`.
 pub mod embed_response {
-    /// Embedded or refused.
+    /// Embeddings or refusal.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Result {
         /// One embedding for each text.
         #[prost(message, tag = "2")]
         Embeddings(super::Embeddings),
-        /// Nothing was embedded.
+        /// The batch was refused and nothing was embedded.
         #[prost(message, tag = "3")]
         Refusal(super::Refusal),
     }
 }
-/// The embeddings of a batch.
+/// Embeddings of a batch.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Embeddings {
-    /// One for each text, in order.
+    /// One embedding for each text, in order.
     #[prost(message, repeated, tag = "1")]
     pub embeddings: ::prost::alloc::vec::Vec<Embedding>,
 }
-/// The embedding of one text.
+/// Embedding of one text.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Embedding {
     /// Unit vector: `dimension` 32-bit floats, little-endian.
@@ -91,52 +90,52 @@ pub struct Embedding {
     /// Tokens that were read, special tokens included.
     #[prost(uint32, tag = "2")]
     pub tokens: u32,
-    /// Whether the text was longer than the model reads, so that its end was left out.
+    /// Whether the text was longer than the model reads, so that its end was ignored.
     #[prost(bool, tag = "3")]
     pub truncated: bool,
 }
-/// Why a batch was not embedded.
+/// Reason why a batch was not embedded.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Refusal {
-    /// What kind of failure it is: a number of google.rpc.Code.
+    /// Kind of failure: a number of google.rpc.Code.
     #[prost(int32, tag = "1")]
     pub code: i32,
     /// Stable upper-case reason.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
-    /// What was expected, what came, what to do.
+    /// Message for a person: what was expected, what came and what to do.
     #[prost(string, tag = "3")]
     pub message: ::prost::alloc::string::String,
-    /// Whether the same batch may be embedded later or elsewhere.
+    /// Whether the same batch may succeed later or elsewhere.
     #[prost(bool, tag = "4")]
     pub retryable: bool,
-    /// When a retry makes sense; absent if the server does not know.
+    /// Time after which a retry makes sense; absent if the server does not know.
     #[prost(message, optional, tag = "5")]
     pub retry_delay: ::core::option::Option<::prost_types::Duration>,
 }
 /// Request of DescribeMemory.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DescribeMemoryRequest {
-    /// Texts of which it is wanted to know how many tokens the model makes of them, at most 1 MiB in all; may be empty.
+    /// Texts whose tokens are to be counted, at most 1 MiB in all; may be empty.
     #[prost(message, repeated, tag = "1")]
     pub texts: ::prost::alloc::vec::Vec<MemoryText>,
 }
 /// Response of DescribeMemory.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeMemoryResponse {
-    /// The model's name.
+    /// Name of the model.
     #[prost(string, tag = "1")]
     pub model: ::prost::alloc::string::String,
-    /// Tells it from every other: 32 hexadecimal digits.
+    /// Fingerprint that distinguishes it from every other model: 32 hexadecimal digits.
     #[prost(string, tag = "2")]
     pub fingerprint: ::prost::alloc::string::String,
-    /// Tokens that it reads at once; ratios divide it.
+    /// Tokens that it reads at once; ratios are divisors of it.
     #[prost(uint32, tag = "3")]
     pub window: u32,
     /// Bytes of one token that is kept.
     #[prost(uint64, tag = "4")]
     pub slot_bytes: u64,
-    /// Which prompts it is told by: their name and version, as in `clew@1`.
+    /// Name and version of the prompts that instruct it, as in `clew@1`.
     #[prost(string, tag = "5")]
     pub prompts: ::prost::alloc::string::String,
     /// Tokens of the texts of the request, all together; absent from servers that are older than this field.
@@ -146,22 +145,22 @@ pub struct DescribeMemoryResponse {
 /// One message of the FormMemory request stream.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FormMemoryRequest {
-    /// What is to be read, piece by piece.
+    /// Part of what is to be read: how to form the memory, then the snapshot, then the texts.
     #[prost(oneof = "form_memory_request::Payload", tags = "1, 2, 3, 4")]
     pub payload: ::core::option::Option<form_memory_request::Payload>,
 }
 /// Nested message and enum types in `FormMemoryRequest`.
 pub mod form_memory_request {
-    /// What is to be read, piece by piece.
+    /// Part of what is to be read: how to form the memory, then the snapshot, then the texts.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Payload {
-        /// First message.
+        /// First message: how to form the memory.
         #[prost(message, tag = "1")]
         Begin(super::BeginMemory),
-        /// The next part of the snapshot, at most 1 MiB.
+        /// Next part of the snapshot, at most 1 MiB.
         #[prost(bytes, tag = "2")]
         SnapshotPart(::prost::bytes::Bytes),
-        /// A text, behind the snapshot.
+        /// Begins a text, after the snapshot.
         #[prost(message, tag = "3")]
         Text(super::MemoryText),
         /// Continues the text, at most 1 MiB.
@@ -169,23 +168,23 @@ pub mod form_memory_request {
         TextPart(::prost::bytes::Bytes),
     }
 }
-/// How a memory is formed.
+/// Settings of a memory that is to be formed, and the snapshot that it continues.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BeginMemory {
-    /// Tokens for each one that is kept.
+    /// Tokens that are read for each token that is kept: a divisor of the model's window.
     #[prost(uint32, tag = "1")]
     pub ratio: u32,
-    /// Bytes of the snapshot that goes on; 0: an empty memory.
+    /// Bytes of the snapshot that is continued, at most 32 GiB; 0 means an empty memory.
     #[prost(uint64, tag = "2")]
     pub snapshot_bytes: u64,
 }
-/// A text that a memory is to hold.
+/// Text for a memory. FormMemory takes at most 16 MiB of a text, and 64 MiB of all texts of a call.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MemoryText {
-    /// Its title; may be empty.
+    /// Title of the text, at most 1 KiB; may be empty.
     #[prost(string, tag = "1")]
     pub title: ::prost::alloc::string::String,
-    /// The first part of the text, at most 1 MiB.
+    /// First part of the text, in UTF-8, at most 1 MiB.
     #[prost(bytes = "bytes", tag = "2")]
     pub text: ::prost::bytes::Bytes,
 }
@@ -204,15 +203,15 @@ pub mod form_memory_response {
         /// Tokens that were read so far.
         #[prost(uint64, tag = "1")]
         TokensRead(u64),
-        /// What was formed; its snapshot follows.
+        /// The memory that was formed; its snapshot follows.
         #[prost(message, tag = "2")]
         Formed(super::FormedMemory),
-        /// The next part of the snapshot, at most 1 MiB.
+        /// Next part of the snapshot, at most 1 MiB.
         #[prost(bytes, tag = "3")]
         SnapshotPart(::prost::bytes::Bytes),
     }
 }
-/// A memory that was formed.
+/// Description of a memory that was formed.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FormedMemory {
     /// Fingerprint of the model.
@@ -221,7 +220,7 @@ pub struct FormedMemory {
     /// Tokens in it.
     #[prost(uint64, tag = "2")]
     pub tokens: u64,
-    /// Those that are kept.
+    /// Tokens that are kept of them.
     #[prost(uint64, tag = "3")]
     pub slots: u64,
     /// Bytes of its snapshot.
@@ -231,47 +230,46 @@ pub struct FormedMemory {
 /// One message of the GenerateClues request stream.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GenerateCluesRequest {
-    /// The question, then the memory where it is missing.
+    /// The question, then the memory if it is missing.
     #[prost(oneof = "generate_clues_request::Payload", tags = "1, 2")]
     pub payload: ::core::option::Option<generate_clues_request::Payload>,
 }
 /// Nested message and enum types in `GenerateCluesRequest`.
 pub mod generate_clues_request {
-    /// The question, then the memory where it is missing.
+    /// The question, then the memory if it is missing.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Payload {
-        /// First message.
+        /// First message: the question.
         #[prost(message, tag = "1")]
         Ask(super::AskMemory),
-        /// The next part of the snapshot, at most 1 MiB.
+        /// Next part of the snapshot, at most 1 MiB.
         #[prost(bytes, tag = "2")]
         SnapshotPart(::prost::bytes::Bytes),
     }
 }
-/// What is asked of a memory.
+/// Question to a memory.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AskMemory {
-    /// Name of the memory: 32 hexadecimal digits, of what it covers and what it was made with.
+    /// Name of the memory: 32 hexadecimal digits, derived from what it covers and from its model and settings.
     #[prost(string, tag = "1")]
     pub key: ::prost::alloc::string::String,
-    /// What is to become of the clues.
+    /// Task that the clues are for.
     #[prost(enumeration = "super::super::query::v1::Task", tag = "2")]
     pub task: i32,
     /// The question, at most 16 KiB.
     #[prost(string, tag = "3")]
     pub question: ::prost::alloc::string::String,
-    /// Bytes of the snapshot that follows; 0: none does.
+    /// Bytes of the snapshot that follows, at most 32 GiB; 0 means that none follows.
     #[prost(uint64, tag = "4")]
     pub snapshot_bytes: u64,
-    /// Whether the memory is to answer by itself as well. Ignored by encoders that are older than this field, and for a
-    /// summary.
+    /// Whether the memory also answers by itself. Ignored for a summary, and by encoders that are older than this field.
     #[prost(bool, tag = "5")]
     pub answers: bool,
 }
 /// Response of GenerateClues.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GenerateCluesResponse {
-    /// Whether the memory is not known here: send its snapshot.
+    /// Whether the memory is not known here: repeat the call with its snapshot.
     #[prost(bool, tag = "1")]
     pub is_missing: bool,
     /// Questions that say more exactly what is asked.
@@ -280,13 +278,13 @@ pub struct GenerateCluesResponse {
     /// Passages that may hold the answer, in the memory's words.
     #[prost(string, repeated, tag = "3")]
     pub clues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What a summary has to cover.
+    /// Points that a summary has to cover.
     #[prost(string, repeated, tag = "4")]
     pub key_points: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What it cost.
+    /// Cost of the drafts.
     #[prost(message, optional, tag = "5")]
     pub cost: ::core::option::Option<super::super::query::v1::Cost>,
-    /// What the memory answers by itself, where it was asked to.
+    /// Answers of the memory by itself, if it was asked for them.
     #[prost(string, repeated, tag = "6")]
     pub answers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -296,7 +294,7 @@ pub struct DescribeRerankerRequest {}
 /// Response of DescribeReranker.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeRerankerResponse {
-    /// The model's name.
+    /// Name of the model.
     #[prost(string, tag = "1")]
     pub model: ::prost::alloc::string::String,
 }
@@ -306,29 +304,29 @@ pub struct RerankRequest {
     /// The question, at most 16 KiB.
     #[prost(string, tag = "1")]
     pub query: ::prost::alloc::string::String,
-    /// The passages: 1 to 200, together at most 3 MiB. Of a longer one than the model reads only the beginning counts.
+    /// Passages: 1 to 200, together at most 3 MiB. If a passage is longer than the model reads, only its beginning counts.
     #[prost(string, repeated, tag = "2")]
     pub passages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Response of Rerank.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RerankResponse {
-    /// A score for each passage, in order: 0 to 1, higher is better, comparable for one question only.
+    /// Score of each passage, in order: 0 to 1, higher is better, comparable for one question only.
     #[prost(float, repeated, tag = "1")]
     pub scores: ::prost::alloc::vec::Vec<f32>,
-    /// Tokens that were read; of a model whose server does not tell, about as many.
+    /// Tokens that were read; an estimate if the model's server does not report them.
     #[prost(uint64, tag = "2")]
     pub tokens: u64,
 }
-/// What a text is to its encoder; some models embed questions and passages differently.
+/// Kind of a text. Some models embed questions and passages differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TextKind {
     /// Not set; refused.
     Unspecified = 0,
-    /// A text to be found.
+    /// A text that is to be found.
     Passage = 1,
-    /// A text to find with.
+    /// A text to search with.
     Query = 2,
 }
 impl TextKind {
@@ -353,15 +351,15 @@ impl TextKind {
         }
     }
 }
-/// Who waits.
+/// Priority of a batch, by who waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Priority {
     /// Not set; refused.
     Unspecified = 0,
-    /// A person: goes before bulk work, and is refused at once when the queue is full.
+    /// A person waits. The batch goes before bulk work, and is refused at once if the queue is full.
     Interactive = 1,
-    /// Ingestion: waits for room in the queue until the timeout.
+    /// Ingestion waits. The batch waits for room in the queue until its timeout.
     Bulk = 2,
 }
 impl Priority {
@@ -397,10 +395,11 @@ pub mod encoder_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Embeds texts for other services. Internal: it is called by retrievers and gateways, not by clients.
+    /// Embeds texts, forms compressed memories, drafts clues from them and reranks passages, for other services. Internal:
+    /// gateways, retrievers and generators call it, clients do not.
     ///
-    /// No message is larger than 4 MiB. Every failure carries google.rpc.ErrorInfo with a stable reason
-    /// and the domain `clew`.
+    /// No message is larger than 4 MiB. Every failure carries google.rpc.ErrorInfo with a stable reason and the domain
+    /// `clew`. Every call may be repeated.
     #[derive(Debug, Clone)]
     pub struct EncoderServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -481,9 +480,9 @@ pub mod encoder_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Describes a model that embeds here, and sends its tokenizer, so that callers cut texts as it reads
-        /// them. The tokenizer comes in parts, one in each response, to be joined in order. Fails with
-        /// FAILED_PRECONDITION and the reason ENCODER_MISMATCH if that model is not offered here.
+        /// Describes a model that embeds here, and sends its tokenizer, so that callers cut texts as the model reads them. The
+        /// tokenizer comes in parts, one in each response; join them in order. Fails with FAILED_PRECONDITION and the reason
+        /// ENCODER_MISMATCH if the model is not offered here.
         pub async fn describe(
             &mut self,
             request: impl tonic::IntoRequest<super::DescribeRequest>,
@@ -508,11 +507,11 @@ pub mod encoder_service_client {
                 .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "Describe"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Embeds batches of texts. The client sends batches, the server answers one response for each, in
-        /// the order in which they are done, which need not be that of the requests. The server reads no
-        /// further while as many batches are under way as it allows one stream. A batch that is refused does
-        /// not end the stream. A server that leaves reads no more batches, answers those it has read and
-        /// ends the stream; batches without an answer are to be sent to another server.
+        /// Embeds batches of texts. The client sends batches, and the server sends one response for each, in the order in
+        /// which they are done, which may differ from that of the requests. While as many batches are in progress as one
+        /// stream may have, the server reads no further. A batch that is refused does not end the stream. A server that leaves
+        /// reads no more batches, answers those it has read and ends the stream; send batches without an answer to another
+        /// server.
         pub async fn embed(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::EmbedRequest>,
@@ -537,8 +536,8 @@ pub mod encoder_service_client {
                 .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "Embed"));
             self.inner.streaming(req, path, codec).await
         }
-        /// Tells which model forms memories here. Fails with FAILED_PRECONDITION and the reason NO_MEMORY_MODEL if
-        /// there is none.
+        /// Describes the model that forms memories here. Fails with FAILED_PRECONDITION and the reason NO_MEMORY_MODEL if
+        /// there is none, and with INVALID_ARGUMENT if a text is not UTF-8 or the texts are too long.
         pub async fn describe_memory(
             &mut self,
             request: impl tonic::IntoRequest<super::DescribeMemoryRequest>,
@@ -565,10 +564,9 @@ pub mod encoder_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Reads texts into a compressed memory, from nothing or from where a snapshot left off, and sends its
-        /// snapshot. What is under way is told meanwhile. Fails as DescribeMemory does, with INVALID_ARGUMENT for a
-        /// snapshot of another model and for a ratio that the model has not, with RESOURCE_EXHAUSTED when too much
-        /// waits.
+        /// Reads texts into a compressed memory, from nothing or from where a snapshot ended. Streams progress, then a
+        /// description of the memory, then its snapshot. Fails as DescribeMemory does, with INVALID_ARGUMENT if the snapshot
+        /// is of another model or the ratio is not one of the model's, and with RESOURCE_EXHAUSTED if too much waits.
         pub async fn form_memory(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::FormMemoryRequest>,
@@ -593,8 +591,8 @@ pub mod encoder_service_client {
                 .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "FormMemory"));
             self.inner.streaming(req, path, codec).await
         }
-        /// Tells which reranker reads passages here. Fails with FAILED_PRECONDITION and the reason NO_RERANKER if there is
-        /// none.
+        /// Describes the reranker that scores passages here. Fails with FAILED_PRECONDITION and the reason NO_RERANKER if
+        /// there is none.
         pub async fn describe_reranker(
             &mut self,
             request: impl tonic::IntoRequest<super::DescribeRerankerRequest>,
@@ -621,9 +619,9 @@ pub mod encoder_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Reads passages with a question and scores how well each answers it. Fails as DescribeReranker does, with
-        /// INVALID_ARGUMENT for a question that leaves no room for a passage, with RESOURCE_EXHAUSTED when too much waits. It
-        /// may be repeated.
+        /// Reads passages together with a question and returns a score of how well each answers it. Fails as DescribeReranker
+        /// does, with INVALID_ARGUMENT if the question leaves no room for a passage, and with RESOURCE_EXHAUSTED if too much
+        /// waits. May be repeated.
         pub async fn rerank(
             &mut self,
             request: impl tonic::IntoRequest<super::RerankRequest>,
@@ -645,8 +643,8 @@ pub mod encoder_service_client {
                 .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "Rerank"));
             self.inner.unary(req, path, codec).await
         }
-        /// Drafts clues from a memory, which the server keeps for a while: its snapshot is sent where the response to
-        /// a request without says that it is missing. Fails as FormMemory does.
+        /// Drafts clues from a memory, which the server keeps for a while. If the response to a request without a snapshot
+        /// says that the memory is missing, repeat the call with its snapshot. Fails as FormMemory does.
         pub async fn generate_clues(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -696,9 +694,9 @@ pub mod encoder_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Describes a model that embeds here, and sends its tokenizer, so that callers cut texts as it reads
-        /// them. The tokenizer comes in parts, one in each response, to be joined in order. Fails with
-        /// FAILED_PRECONDITION and the reason ENCODER_MISMATCH if that model is not offered here.
+        /// Describes a model that embeds here, and sends its tokenizer, so that callers cut texts as the model reads them. The
+        /// tokenizer comes in parts, one in each response; join them in order. Fails with FAILED_PRECONDITION and the reason
+        /// ENCODER_MISMATCH if the model is not offered here.
         async fn describe(
             &self,
             request: tonic::Request<super::DescribeRequest>,
@@ -709,17 +707,17 @@ pub mod encoder_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Embeds batches of texts. The client sends batches, the server answers one response for each, in
-        /// the order in which they are done, which need not be that of the requests. The server reads no
-        /// further while as many batches are under way as it allows one stream. A batch that is refused does
-        /// not end the stream. A server that leaves reads no more batches, answers those it has read and
-        /// ends the stream; batches without an answer are to be sent to another server.
+        /// Embeds batches of texts. The client sends batches, and the server sends one response for each, in the order in
+        /// which they are done, which may differ from that of the requests. While as many batches are in progress as one
+        /// stream may have, the server reads no further. A batch that is refused does not end the stream. A server that leaves
+        /// reads no more batches, answers those it has read and ends the stream; send batches without an answer to another
+        /// server.
         async fn embed(
             &self,
             request: tonic::Request<tonic::Streaming<super::EmbedRequest>>,
         ) -> std::result::Result<tonic::Response<Self::EmbedStream>, tonic::Status>;
-        /// Tells which model forms memories here. Fails with FAILED_PRECONDITION and the reason NO_MEMORY_MODEL if
-        /// there is none.
+        /// Describes the model that forms memories here. Fails with FAILED_PRECONDITION and the reason NO_MEMORY_MODEL if
+        /// there is none, and with INVALID_ARGUMENT if a text is not UTF-8 or the texts are too long.
         async fn describe_memory(
             &self,
             request: tonic::Request<super::DescribeMemoryRequest>,
@@ -733,16 +731,15 @@ pub mod encoder_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Reads texts into a compressed memory, from nothing or from where a snapshot left off, and sends its
-        /// snapshot. What is under way is told meanwhile. Fails as DescribeMemory does, with INVALID_ARGUMENT for a
-        /// snapshot of another model and for a ratio that the model has not, with RESOURCE_EXHAUSTED when too much
-        /// waits.
+        /// Reads texts into a compressed memory, from nothing or from where a snapshot ended. Streams progress, then a
+        /// description of the memory, then its snapshot. Fails as DescribeMemory does, with INVALID_ARGUMENT if the snapshot
+        /// is of another model or the ratio is not one of the model's, and with RESOURCE_EXHAUSTED if too much waits.
         async fn form_memory(
             &self,
             request: tonic::Request<tonic::Streaming<super::FormMemoryRequest>>,
         ) -> std::result::Result<tonic::Response<Self::FormMemoryStream>, tonic::Status>;
-        /// Tells which reranker reads passages here. Fails with FAILED_PRECONDITION and the reason NO_RERANKER if there is
-        /// none.
+        /// Describes the reranker that scores passages here. Fails with FAILED_PRECONDITION and the reason NO_RERANKER if
+        /// there is none.
         async fn describe_reranker(
             &self,
             request: tonic::Request<super::DescribeRerankerRequest>,
@@ -750,15 +747,15 @@ pub mod encoder_service_server {
             tonic::Response<super::DescribeRerankerResponse>,
             tonic::Status,
         >;
-        /// Reads passages with a question and scores how well each answers it. Fails as DescribeReranker does, with
-        /// INVALID_ARGUMENT for a question that leaves no room for a passage, with RESOURCE_EXHAUSTED when too much waits. It
-        /// may be repeated.
+        /// Reads passages together with a question and returns a score of how well each answers it. Fails as DescribeReranker
+        /// does, with INVALID_ARGUMENT if the question leaves no room for a passage, and with RESOURCE_EXHAUSTED if too much
+        /// waits. May be repeated.
         async fn rerank(
             &self,
             request: tonic::Request<super::RerankRequest>,
         ) -> std::result::Result<tonic::Response<super::RerankResponse>, tonic::Status>;
-        /// Drafts clues from a memory, which the server keeps for a while: its snapshot is sent where the response to
-        /// a request without says that it is missing. Fails as FormMemory does.
+        /// Drafts clues from a memory, which the server keeps for a while. If the response to a request without a snapshot
+        /// says that the memory is missing, repeat the call with its snapshot. Fails as FormMemory does.
         async fn generate_clues(
             &self,
             request: tonic::Request<tonic::Streaming<super::GenerateCluesRequest>>,
@@ -767,10 +764,11 @@ pub mod encoder_service_server {
             tonic::Status,
         >;
     }
-    /// Embeds texts for other services. Internal: it is called by retrievers and gateways, not by clients.
+    /// Embeds texts, forms compressed memories, drafts clues from them and reranks passages, for other services. Internal:
+    /// gateways, retrievers and generators call it, clients do not.
     ///
-    /// No message is larger than 4 MiB. Every failure carries google.rpc.ErrorInfo with a stable reason
-    /// and the domain `clew`.
+    /// No message is larger than 4 MiB. Every failure carries google.rpc.ErrorInfo with a stable reason and the domain
+    /// `clew`. Every call may be repeated.
     #[derive(Debug)]
     pub struct EncoderServiceServer<T> {
         inner: Arc<T>,

@@ -2,87 +2,87 @@
 /// Request of Read.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReadRequest {
-    /// The question, or what to summarise.
+    /// The question, or what to summarise; at most 16 KiB.
     #[prost(string, tag = "1")]
     pub question: ::prost::alloc::string::String,
-    /// What was found, best first.
+    /// Evidence, best first; at most 1000 passages.
     #[prost(message, repeated, tag = "2")]
     pub evidence: ::prost::alloc::vec::Vec<super::super::query::v1::Evidence>,
-    /// What is wanted.
+    /// Kind of text that is wanted.
     #[prost(enumeration = "super::super::query::v1::Task", tag = "3")]
     pub task: i32,
-    /// When the question is asked, if that is known.
+    /// Time at which the question is asked, if it is known.
     #[prost(message, optional, tag = "4")]
     pub asked_at: ::core::option::Option<::prost_types::Timestamp>,
-    /// What was worked out on the way, at most 256 points.
+    /// Points of the working memory of the question, at most 256.
     #[prost(message, repeated, tag = "5")]
     pub points: ::prost::alloc::vec::Vec<MemoryPoint>,
-    /// The account of the question. Without one, the generator's own budget holds for this request alone, and what is
-    /// spent is not told but with the reading.
+    /// Account of the question. Without one, the generator's own budget holds for this request alone, and the spending is
+    /// reported only with the reading.
     #[prost(message, optional, tag = "6")]
     pub account: ::core::option::Option<super::super::query::v1::Account>,
     /// Whether a model takes notes before it answers; not set means NOTES_CHAIN.
     #[prost(enumeration = "super::super::chat::v1::Notes", tag = "7")]
     pub notes: i32,
-    /// How passages in the order of time are shown to it; not set means LAYOUT_JSON.
+    /// Format in which passages in the order of time are shown to the model; not set means LAYOUT_JSON.
     #[prost(enumeration = "super::super::chat::v1::Layout", tag = "8")]
     pub layout: i32,
 }
-/// A point of a working memory.
+/// Point of a working memory.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MemoryPoint {
     /// Names of the entities that it is about.
     #[prost(string, repeated, tag = "1")]
     pub entities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What it says.
+    /// Statement of the point.
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
 }
 /// One message of the Read response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReadResponse {
-    /// More of the text, or the end.
+    /// Part of the text, the spending or, last, the reading.
     #[prost(oneof = "read_response::Event", tags = "1, 2, 3")]
     pub event: ::core::option::Option<read_response::Event>,
 }
 /// Nested message and enum types in `ReadResponse`.
 pub mod read_response {
-    /// More of the text, or the end.
+    /// Part of the text, the spending or, last, the reading.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Event {
-        /// More of the composed text.
+        /// Next part of the composed text.
         #[prost(string, tag = "1")]
         TextDelta(::prost::alloc::string::String),
         /// The reading; the last message.
         #[prost(message, tag = "2")]
         Reading(super::Reading),
-        /// What was spent so far, whenever that changes. Told only of requests with an account, and before an error, too.
+        /// Spending so far, whenever it changes; also before an error. Sent only for requests with an account.
         #[prost(message, tag = "3")]
         Spent(super::super::super::query::v1::Spent),
     }
 }
-/// What a reader made of evidence.
+/// Result of reading evidence.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Reading {
-    /// Support for an answer, 0 to 1.
+    /// Support for an answer: 0 to 1.
     #[prost(float, tag = "1")]
     pub confidence: f32,
-    /// Least support at which the question counts as answered.
+    /// Least support at which the question counts as answered: 0 to 1.
     #[prost(float, tag = "2")]
     pub threshold: f32,
-    /// What the judgement rests on, for a person.
+    /// Reason for the judgement, for a person.
     #[prost(string, tag = "3")]
     pub rationale: ::prost::alloc::string::String,
-    /// The composed answer; empty when the support is below the threshold.
+    /// The composed answer; empty if the support is below the threshold.
     #[prost(string, tag = "4")]
     pub text: ::prost::alloc::string::String,
-    /// Where its parts come from, in the order of the text.
+    /// Sources of the parts of the text, in its order.
     #[prost(message, repeated, tag = "5")]
     pub citations: ::prost::alloc::vec::Vec<super::super::query::v1::Citation>,
-    /// Sentences compared with the question.
+    /// Number of sentences that were compared with the question.
     #[prost(uint64, tag = "6")]
     pub sentences: u64,
-    /// What it cost.
+    /// Cost of the reading.
     #[prost(message, optional, tag = "7")]
     pub cost: ::core::option::Option<super::super::query::v1::Cost>,
 }
@@ -92,42 +92,42 @@ pub struct DescribeModelRequest {}
 /// Response of DescribeModel.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeModelResponse {
-    /// Its name; replies of differently named models are never taken for one another.
+    /// Name of the model; replies of models with different names are never confused.
     #[prost(string, tag = "1")]
     pub model: ::prost::alloc::string::String,
-    /// Most tokens of a conversation and its reply together.
+    /// Maximum tokens of a conversation and its reply together.
     #[prost(uint32, tag = "2")]
     pub window: u32,
-    /// What a question may take of it.
+    /// Budget of one question for language models.
     #[prost(message, optional, tag = "3")]
     pub budget: ::core::option::Option<super::super::query::v1::Budget>,
 }
-/// Something that was said.
+/// Message of a conversation with a model.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ChatMessage {
-    /// By whom.
+    /// Role of the speaker.
     #[prost(enumeration = "ChatRole", tag = "1")]
     pub role: i32,
-    /// What.
+    /// Text of the message.
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
 }
-/// How the next token is chosen from what the model thinks likely.
+/// Rules by which the next token is chosen among those that the model finds likely.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Sampling {
-    /// 0 takes the likeliest; more lets less likely ones through. At most 2.
+    /// Temperature, 0 to 2: 0 takes the likeliest token; higher values let less likely ones through.
     #[prost(float, tag = "1")]
     pub temperature: f32,
-    /// Only the likeliest tokens that together have this probability, above 0 and at most 1.
+    /// Limits the choice to the likeliest tokens that together have this probability: above 0 and at most 1.
     #[prost(float, tag = "2")]
     pub top_p: f32,
-    /// Only so many of the likeliest tokens; 0: all.
+    /// Limits the choice to this many of the likeliest tokens; 0 means all.
     #[prost(uint32, tag = "3")]
     pub top_k: u32,
-    /// Divides the likelihood of what was said before; 1 does nothing. 1 to 2.
+    /// Divisor of the likelihood of tokens that were said before: 1 to 2; 1 has no effect.
     #[prost(float, tag = "4")]
     pub repetition_penalty: f32,
-    /// Makes chance repeatable, where the model can.
+    /// Seed that makes sampling repeatable, if the model can.
     #[prost(uint64, optional, tag = "5")]
     pub seed: ::core::option::Option<u64>,
 }
@@ -137,31 +137,31 @@ pub struct GenerateRequest {
     /// The conversation so far, at least one message; the model speaks next.
     #[prost(message, repeated, tag = "1")]
     pub messages: ::prost::alloc::vec::Vec<ChatMessage>,
-    /// Most tokens of the reply, at least 1.
+    /// Maximum tokens of the reply, at least 1.
     #[prost(uint32, tag = "2")]
     pub max_tokens: u32,
-    /// How tokens are chosen.
+    /// Rules by which tokens are chosen.
     #[prost(message, optional, tag = "3")]
     pub sampling: ::core::option::Option<Sampling>,
-    /// Texts that end the reply and are not part of it; at most 4, none empty.
+    /// Texts that end the reply and are not part of it; at most 4, none of them empty.
     #[prost(string, repeated, tag = "4")]
     pub stop: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Most calls of models for the reply, repeated ones included; 0 for as many as are configured.
+    /// Maximum calls of models for the reply, repeated ones included; 0 means as many as are configured.
     #[prost(uint32, tag = "7")]
     pub most_calls: u32,
-    /// What the reply has to look like; anything if not set.
+    /// Required form of the reply; any form if not set.
     #[prost(oneof = "generate_request::Format", tags = "5, 6")]
     pub format: ::core::option::Option<generate_request::Format>,
 }
 /// Nested message and enum types in `GenerateRequest`.
 pub mod generate_request {
-    /// What the reply has to look like; anything if not set.
+    /// Required form of the reply; any form if not set.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Format {
-        /// One of these texts.
+        /// The reply is one of these texts.
         #[prost(message, tag = "5")]
         Choices(super::Choices),
-        /// JSON that this JSON schema, itself a JSON text, admits.
+        /// The reply is JSON that this JSON schema, itself a JSON text, admits.
         #[prost(string, tag = "6")]
         JsonSchema(::prost::alloc::string::String),
     }
@@ -169,73 +169,73 @@ pub mod generate_request {
 /// Texts to choose from.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Choices {
-    /// At least one, none empty.
+    /// 1 to 1000 texts, none of them empty.
     #[prost(string, repeated, tag = "1")]
     pub texts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// One message of the Generate response stream.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GenerateResponse {
-    /// More of the reply, or its end.
+    /// Part of the reply, or its end.
     #[prost(oneof = "generate_response::Event", tags = "1, 2, 3, 4")]
     pub event: ::core::option::Option<generate_response::Event>,
 }
 /// Nested message and enum types in `GenerateResponse`.
 pub mod generate_response {
-    /// More of the reply, or its end.
+    /// Part of the reply, or its end.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Event {
-        /// More of the text.
+        /// Next part of the text.
         #[prost(string, tag = "1")]
         TextDelta(::prost::alloc::string::String),
-        /// What came so far is void: the model failed in the midst and another begins anew.
+        /// The text that came so far is void: the model failed halfway and another begins again.
         #[prost(message, tag = "2")]
         Anew(super::Anew),
         /// The reply is complete; the last message.
         #[prost(message, tag = "3")]
         Generated(super::Generated),
-        /// A model is sent a request, for the first time or again. Told where requests are repeated.
+        /// A request is sent to a model, for the first time or again. Sent only by generators that repeat requests.
         #[prost(message, tag = "4")]
         Asked(super::Asked),
     }
 }
-/// A model is sent a request.
+/// A request is sent to a model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Asked {}
-/// A reply begins anew.
+/// A reply begins again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Anew {}
-/// How a reply ended and what it took. Its text came before.
+/// End of a reply and its cost. Its text came before.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Generated {
-    /// Why it ended.
+    /// Reason why it ended.
     #[prost(enumeration = "Finish", tag = "1")]
     pub finish: i32,
     /// Tokens that the model was sent.
     #[prost(uint64, tag = "2")]
     pub prompt_tokens: u64,
-    /// Tokens that it said.
+    /// Tokens that the model produced.
     #[prost(uint64, tag = "3")]
     pub completion_tokens: u64,
-    /// How long it took, waiting included.
+    /// Time that it took, waiting included.
     #[prost(message, optional, tag = "4")]
     pub took: ::core::option::Option<::prost_types::Duration>,
-    /// Calls of models, repeated ones included.
+    /// Number of calls of models, repeated ones included.
     #[prost(uint32, tag = "5")]
     pub calls: u32,
-    /// The model that said it.
+    /// Name of the model that produced it.
     #[prost(string, tag = "6")]
     pub model: ::prost::alloc::string::String,
 }
-/// Who says something in a conversation.
+/// Role of a speaker in a conversation with a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum ChatRole {
     /// Not set; refused.
     Unspecified = 0,
-    /// Whoever sets the task.
+    /// Sets the task.
     System = 1,
-    /// Whoever asks.
+    /// Asks.
     User = 2,
     /// The model.
     Assistant = 3,
@@ -264,15 +264,15 @@ impl ChatRole {
         }
     }
 }
-/// Why a reply ended.
+/// Reason why a reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Finish {
     /// Not set; refused.
     Unspecified = 0,
-    /// The model was done, or said one of the texts that end it.
+    /// The model was done, or produced one of the texts that end the reply.
     Stop = 1,
-    /// It had said as many tokens as it may.
+    /// The reply reached its maximum number of tokens.
     Length = 2,
 }
 impl Finish {
@@ -308,8 +308,8 @@ pub mod generator_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// The steps of answering that need judgement, and the language model behind them, if there is one.
-    /// Internal; any generator answers.
+    /// Reads evidence and composes answers, and offers the language model behind that, if there is one. Internal; any
+    /// generator answers, and every call may be repeated.
     #[derive(Debug, Clone)]
     pub struct GeneratorServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -390,10 +390,10 @@ pub mod generator_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Judges whether evidence supports an answer to a question, and composes the answer: its text as it
-        /// comes, last the whole reading. Fails with RESOURCE_EXHAUSTED when the queue is full, at once, and with the
-        /// reason BUDGET_SPENT if the account it is done on has not enough left; with UNAVAILABLE if the encoder or model
-        /// behind it is gone.
+        /// Judges whether evidence supports an answer to a question, and composes the answer. Streams the text as it comes;
+        /// the last message is the whole reading. Fails with INVALID_ARGUMENT, with RESOURCE_EXHAUSTED at once if the queue is
+        /// full, and with the reason BUDGET_SPENT if the account of the question has not enough left, with UNAVAILABLE if the
+        /// encoder or model behind it cannot be reached.
         pub async fn read(
             &mut self,
             request: impl tonic::IntoRequest<super::ReadRequest>,
@@ -418,8 +418,8 @@ pub mod generator_service_client {
                 .insert(GrpcMethod::new("clew.generator.v1.GeneratorService", "Read"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Tells which language model replies here. Fails with FAILED_PRECONDITION and the reason NO_MODEL if
-        /// none is configured.
+        /// Describes the language model that replies here. Fails with FAILED_PRECONDITION and the reason NO_MODEL if none is
+        /// configured.
         pub async fn describe_model(
             &mut self,
             request: impl tonic::IntoRequest<super::DescribeModelRequest>,
@@ -449,8 +449,8 @@ pub mod generator_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Has the language model reply to a conversation: its text as it comes, last how the reply ended and
-        /// what it took. A caller that leaves ends the reply. Fails as DescribeModel and Read.
+        /// Asks the language model for a reply to a conversation. Streams the text as it comes; the last message says how the
+        /// reply ended and what it cost. If the caller leaves, the reply ends. Fails as DescribeModel and Read do.
         pub async fn generate(
             &mut self,
             request: impl tonic::IntoRequest<super::GenerateRequest>,
@@ -498,16 +498,16 @@ pub mod generator_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Judges whether evidence supports an answer to a question, and composes the answer: its text as it
-        /// comes, last the whole reading. Fails with RESOURCE_EXHAUSTED when the queue is full, at once, and with the
-        /// reason BUDGET_SPENT if the account it is done on has not enough left; with UNAVAILABLE if the encoder or model
-        /// behind it is gone.
+        /// Judges whether evidence supports an answer to a question, and composes the answer. Streams the text as it comes;
+        /// the last message is the whole reading. Fails with INVALID_ARGUMENT, with RESOURCE_EXHAUSTED at once if the queue is
+        /// full, and with the reason BUDGET_SPENT if the account of the question has not enough left, with UNAVAILABLE if the
+        /// encoder or model behind it cannot be reached.
         async fn read(
             &self,
             request: tonic::Request<super::ReadRequest>,
         ) -> std::result::Result<tonic::Response<Self::ReadStream>, tonic::Status>;
-        /// Tells which language model replies here. Fails with FAILED_PRECONDITION and the reason NO_MODEL if
-        /// none is configured.
+        /// Describes the language model that replies here. Fails with FAILED_PRECONDITION and the reason NO_MODEL if none is
+        /// configured.
         async fn describe_model(
             &self,
             request: tonic::Request<super::DescribeModelRequest>,
@@ -521,15 +521,15 @@ pub mod generator_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Has the language model reply to a conversation: its text as it comes, last how the reply ended and
-        /// what it took. A caller that leaves ends the reply. Fails as DescribeModel and Read.
+        /// Asks the language model for a reply to a conversation. Streams the text as it comes; the last message says how the
+        /// reply ended and what it cost. If the caller leaves, the reply ends. Fails as DescribeModel and Read do.
         async fn generate(
             &self,
             request: tonic::Request<super::GenerateRequest>,
         ) -> std::result::Result<tonic::Response<Self::GenerateStream>, tonic::Status>;
     }
-    /// The steps of answering that need judgement, and the language model behind them, if there is one.
-    /// Internal; any generator answers.
+    /// Reads evidence and composes answers, and offers the language model behind that, if there is one. Internal; any
+    /// generator answers, and every call may be repeated.
     #[derive(Debug)]
     pub struct GeneratorServiceServer<T> {
         inner: Arc<T>,

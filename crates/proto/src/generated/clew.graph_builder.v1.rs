@@ -2,106 +2,105 @@
 /// Request of Summarise.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SummariseRequest {
-    /// 1 to 256 tasks.
+    /// Tasks, 1 to 256.
     #[prost(message, repeated, tag = "1")]
     pub tasks: ::prost::alloc::vec::Vec<SummaryTask>,
-    /// The account that it is done on, between nodes. A client has that of its key.
+    /// Account that the work is done on; only nodes send one. A client's work is on the account of its API key.
     #[prost(message, optional, tag = "2")]
     pub account: ::core::option::Option<super::super::query::v1::Account>,
-    /// Whether it is only to be told what it would take: no model is asked, what it would say is told by rules, and the
-    /// costs are those of the calls that it would be sent.
+    /// Whether the work is only estimated: no model is called, rules produce the results, and the costs are those of the
+    /// calls that would be sent to a model.
     #[prost(bool, tag = "3")]
     pub rehearsal: bool,
 }
-/// Texts that are to become one summary.
+/// Texts that are to be summarised into one.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SummaryTask {
-    /// What the texts are.
+    /// Level of the summary, which says what the texts are.
     #[prost(enumeration = "SummaryLevel", tag = "1")]
     pub level: i32,
     /// 1 to 1000 texts in the order of the document, at most 256 KiB in all.
     #[prost(string, repeated, tag = "2")]
     pub parts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Most bytes of the summary, 1 to 16,384.
+    /// Maximum bytes of the summary: 1 to 16,384.
     #[prost(uint32, tag = "3")]
     pub max_bytes: u32,
 }
-/// A response of Summarise.
+/// One message of the Summarise response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SummariseResponse {
-    /// The summary of the next task.
+    /// Summary of the next task.
     #[prost(message, optional, tag = "1")]
     pub summary: ::core::option::Option<Summary>,
-    /// In place of a summary, and only for a request with an account: what was spent on it so far.
+    /// Instead of a summary, and only for a request with an account: spending on the account so far.
     #[prost(message, optional, tag = "2")]
     pub spent: ::core::option::Option<super::super::query::v1::Spent>,
 }
-/// A text that tells what others say.
+/// Summary of several texts.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Summary {
-    /// The text; empty only if the parts hold nothing but white space.
+    /// Text of the summary; empty only if the parts hold nothing but white space.
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
-    /// Where its sentences stand, in the order of the text, if it is made of sentences of the parts; none for
-    /// a summary in a model's own words.
+    /// Origins of its sentences, in the order of the text, if it consists of sentences of the parts. Empty for a summary
+    /// in a model's own words.
     #[prost(message, repeated, tag = "2")]
     pub quotes: ::prost::alloc::vec::Vec<Quote>,
-    /// What it cost.
+    /// Cost of the summary.
     #[prost(message, optional, tag = "3")]
     pub cost: ::core::option::Option<super::super::query::v1::Cost>,
 }
-/// A sentence that a summary takes from what it summarises.
+/// Sentence that a summary takes from the texts that it summarises.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Quote {
-    /// Which of the parts it is from, from 0.
+    /// Index of the part that it is from, from 0.
     #[prost(uint32, tag = "1")]
     pub part: u32,
-    /// Byte range of that part.
+    /// Byte range in that part.
     #[prost(message, optional, tag = "2")]
     pub span: ::core::option::Option<super::super::query::v1::Span>,
 }
 /// Request of Extract.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExtractRequest {
-    /// 1 to 256 tasks.
+    /// Tasks, 1 to 256.
     #[prost(message, repeated, tag = "1")]
     pub tasks: ::prost::alloc::vec::Vec<ExtractionTask>,
-    /// The account that it is done on, between nodes. A client has that of its key.
+    /// Account that the work is done on; only nodes send one. A client's work is on the account of its API key.
     #[prost(message, optional, tag = "2")]
     pub account: ::core::option::Option<super::super::query::v1::Account>,
-    /// As in SummariseRequest.
+    /// Whether the work is only estimated, as in SummariseRequest.
     #[prost(bool, tag = "3")]
     pub rehearsal: bool,
 }
-/// A passage whose entities and relations are wanted.
+/// Passage from which entities and relations are to be extracted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExtractionTask {
     /// The passage, at most 64 KiB.
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
-    /// What the whole document is about: its title on a line of its own, and its summary; at most 64 KiB. Background
-    /// for a model, in which nothing is looked for. May be empty.
+    /// Background for a model: the document's title on a line of its own, and its summary; at most 64 KiB. Nothing is
+    /// extracted from it. May be empty.
     #[prost(string, tag = "2")]
     pub background: ::prost::alloc::string::String,
-    /// The question in view of which the passage is read, at most 16 KiB; empty for a graph that serves any
-    /// question.
+    /// Question in view of which the passage is read, at most 16 KiB; empty for a graph that serves any question.
     #[prost(string, tag = "3")]
     pub question: ::prost::alloc::string::String,
-    /// Who says "I" in the passage, at most 1 KiB; empty where that is not known.
+    /// Speaker who says "I" in the passage, at most 1 KiB; empty if it is not known.
     #[prost(string, tag = "4")]
     pub speaker: ::prost::alloc::string::String,
 }
-/// A response of Extract.
+/// One message of the Extract response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExtractResponse {
-    /// What was found in the passage of the next task.
+    /// Extraction from the passage of the next task.
     #[prost(message, optional, tag = "1")]
     pub extraction: ::core::option::Option<Extraction>,
-    /// In place of an extraction, and only for a request with an account: what was spent on it so far.
+    /// Instead of an extraction, and only for a request with an account: spending on the account so far.
     #[prost(message, optional, tag = "2")]
     pub spent: ::core::option::Option<super::super::query::v1::Spent>,
 }
-/// What was found in one passage.
+/// Entities, relations and key phrases of one passage.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Extraction {
     /// The entities, in the order in which the passage first names them.
@@ -113,49 +112,49 @@ pub struct Extraction {
     /// Short phrases that say what the passage is about, best first.
     #[prost(string, repeated, tag = "3")]
     pub key_phrases: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What it cost.
+    /// Cost of the extraction.
     #[prost(message, optional, tag = "4")]
     pub cost: ::core::option::Option<super::super::query::v1::Cost>,
 }
-/// Something that a passage names.
+/// Entity that a passage names.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Entity {
     /// Its fullest name in the passage.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// What kind of thing it is.
+    /// Its kind.
     #[prost(enumeration = "EntityKind", tag = "2")]
     pub kind: i32,
-    /// Where the passage names it: ascending byte ranges that do not overlap. May be empty where a model was
-    /// not asked for places.
+    /// Places where the passage names it: ascending byte ranges that do not overlap. May be empty if a model was not asked
+    /// for places.
     #[prost(message, repeated, tag = "3")]
     pub mentions: ::prost::alloc::vec::Vec<super::super::query::v1::Span>,
 }
-/// How two entities of a passage are related, in words.
+/// Relation between two entities of a passage, in words.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Relation {
-    /// What it starts from, as an index of the extraction's entities, from 0.
+    /// Entity that it starts from: an index into the extraction's entities, from 0.
     #[prost(uint32, tag = "1")]
     pub head: u32,
     /// The relation in words.
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
-    /// What it leads to, as an index of the extraction's entities, from 0.
+    /// Entity that it leads to: an index into the extraction's entities, from 0.
     #[prost(uint32, tag = "3")]
     pub tail: u32,
     /// Byte range of the passage that states it.
     #[prost(message, optional, tag = "4")]
     pub evidence: ::core::option::Option<super::super::query::v1::Span>,
 }
-/// Which step of building a summary tree a summary is for.
+/// Step of building a summary tree that a summary is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum SummaryLevel {
     /// Not set; refused.
     Unspecified = 0,
-    /// Passages of a document, told in a fluent text that leaves out no topic.
+    /// Leaf: passages of a document, retold in a fluent text that leaves out no topic.
     Leaf = 1,
-    /// The summaries of a node's children, each compressed, so that each remains recognisable.
+    /// Inner node: the summaries of its children, each compressed so that it remains recognisable.
     Inner = 2,
 }
 impl SummaryLevel {
@@ -180,7 +179,7 @@ impl SummaryLevel {
         }
     }
 }
-/// What kind of thing an entity is, as far as it can be told.
+/// Kind of an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum EntityKind {
@@ -192,9 +191,9 @@ pub enum EntityKind {
     Organisation = 2,
     /// A place.
     Place = 3,
-    /// A date or another point or stretch of time.
+    /// A date or another point or period of time.
     Time = 4,
-    /// Anything else, and whatever cannot be told.
+    /// Anything else, or an entity of unknown kind.
     Other = 5,
 }
 impl EntityKind {
@@ -236,14 +235,15 @@ pub mod graph_builder_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Reads out of texts what summary trees and graphs are built of. It stores nothing: any graph builder
-    /// answers, and any call may be repeated. Gateways offer it to clients and pass it on to the graph builders.
+    /// Summarises texts and extracts entities and relations, from which summary trees and graphs are built. Stores nothing:
+    /// any graph builder answers, and any call may be repeated. Gateways offer the service to clients and pass calls on to
+    /// the graph builders.
     ///
-    /// Texts that a tenant has read come out of their quota of bytes, and what models read and write for it out of that of
-    /// tokens, also if the call fails or its caller leaves.
+    /// The bytes of the texts are charged to the tenant's quota of bytes, and the tokens that models read and write for them
+    /// to that of tokens, also if the call fails or its caller leaves.
     ///
-    /// Every failure carries google.rpc.ErrorInfo with a stable reason and the domain `clew`. A call that fails
-    /// has failed as a whole, whatever came before.
+    /// Every failure carries google.rpc.ErrorInfo with a stable reason and the domain `clew`. A call that fails has failed
+    /// as a whole, whatever came before.
     #[derive(Debug, Clone)]
     pub struct GraphBuilderServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -324,10 +324,10 @@ pub mod graph_builder_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Summarises texts: one response for each task, in their order. Fails with INVALID_ARGUMENT for a task
-        /// beyond the limits, and for an `account` that comes with a tenant's key; with RESOURCE_EXHAUSTED when the queue is full, at
-        /// once, with the reason QUOTA_SPENT when a quota is used up, or BUDGET_SPENT when an account or the budget of a text
-        /// is; with UNAVAILABLE if the model behind it is gone.
+        /// Summarises texts: returns one response for each task, in the order of the tasks. Fails with INVALID_ARGUMENT if a
+        /// task exceeds the limits, or if a request with a tenant's key has an `account`; with RESOURCE_EXHAUSTED at once if
+        /// the queue is full, with the reason QUOTA_SPENT if a quota is used up, or BUDGET_SPENT if an account or the budget
+        /// of a text is; with UNAVAILABLE if the model behind it cannot be reached.
         pub async fn summarise(
             &mut self,
             request: impl tonic::IntoRequest<super::SummariseRequest>,
@@ -357,8 +357,8 @@ pub mod graph_builder_service_client {
                 );
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Extracts entities, relations and key phrases of passages: one response for each task, in their
-        /// order. Fails as Summarise does.
+        /// Extracts entities, relations and key phrases of passages: returns one response for each task, in the order of the
+        /// tasks. Fails as Summarise does.
         pub async fn extract(
             &mut self,
             request: impl tonic::IntoRequest<super::ExtractRequest>,
@@ -409,10 +409,10 @@ pub mod graph_builder_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Summarises texts: one response for each task, in their order. Fails with INVALID_ARGUMENT for a task
-        /// beyond the limits, and for an `account` that comes with a tenant's key; with RESOURCE_EXHAUSTED when the queue is full, at
-        /// once, with the reason QUOTA_SPENT when a quota is used up, or BUDGET_SPENT when an account or the budget of a text
-        /// is; with UNAVAILABLE if the model behind it is gone.
+        /// Summarises texts: returns one response for each task, in the order of the tasks. Fails with INVALID_ARGUMENT if a
+        /// task exceeds the limits, or if a request with a tenant's key has an `account`; with RESOURCE_EXHAUSTED at once if
+        /// the queue is full, with the reason QUOTA_SPENT if a quota is used up, or BUDGET_SPENT if an account or the budget
+        /// of a text is; with UNAVAILABLE if the model behind it cannot be reached.
         async fn summarise(
             &self,
             request: tonic::Request<super::SummariseRequest>,
@@ -423,21 +423,22 @@ pub mod graph_builder_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Extracts entities, relations and key phrases of passages: one response for each task, in their
-        /// order. Fails as Summarise does.
+        /// Extracts entities, relations and key phrases of passages: returns one response for each task, in the order of the
+        /// tasks. Fails as Summarise does.
         async fn extract(
             &self,
             request: tonic::Request<super::ExtractRequest>,
         ) -> std::result::Result<tonic::Response<Self::ExtractStream>, tonic::Status>;
     }
-    /// Reads out of texts what summary trees and graphs are built of. It stores nothing: any graph builder
-    /// answers, and any call may be repeated. Gateways offer it to clients and pass it on to the graph builders.
+    /// Summarises texts and extracts entities and relations, from which summary trees and graphs are built. Stores nothing:
+    /// any graph builder answers, and any call may be repeated. Gateways offer the service to clients and pass calls on to
+    /// the graph builders.
     ///
-    /// Texts that a tenant has read come out of their quota of bytes, and what models read and write for it out of that of
-    /// tokens, also if the call fails or its caller leaves.
+    /// The bytes of the texts are charged to the tenant's quota of bytes, and the tokens that models read and write for them
+    /// to that of tokens, also if the call fails or its caller leaves.
     ///
-    /// Every failure carries google.rpc.ErrorInfo with a stable reason and the domain `clew`. A call that fails
-    /// has failed as a whole, whatever came before.
+    /// Every failure carries google.rpc.ErrorInfo with a stable reason and the domain `clew`. A call that fails has failed
+    /// as a whole, whatever came before.
     #[derive(Debug)]
     pub struct GraphBuilderServiceServer<T> {
         inner: Arc<T>,

@@ -2,7 +2,7 @@
 /// Request of CreateCorpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CreateCorpusRequest {
-    /// Its settings, complete; counts are ignored.
+    /// Its complete settings; counts are ignored.
     #[prost(message, optional, tag = "1")]
     pub corpus: ::core::option::Option<super::super::corpus::v1::Corpus>,
 }
@@ -26,10 +26,10 @@ pub struct GetCorpusResponse {
 /// Request of ListCorpora.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListCorporaRequest {
-    /// Begin after this name; empty: at the first.
+    /// Name after which the list begins; empty means at the first corpus.
     #[prost(string, tag = "1")]
     pub after: ::prost::alloc::string::String,
-    /// Most corpora wanted, at most 1000.
+    /// Maximum corpora: at most 1000.
     #[prost(uint32, tag = "2")]
     pub limit: u32,
 }
@@ -39,7 +39,7 @@ pub struct ListCorporaResponse {
     /// Settings of the corpora, by name, without counts.
     #[prost(message, repeated, tag = "1")]
     pub corpora: ::prost::alloc::vec::Vec<super::super::corpus::v1::Corpus>,
-    /// Those among them whose settings cannot be read, by name: name and fault.
+    /// Corpora among them whose settings cannot be read, by name: only name and fault are set.
     #[prost(message, repeated, tag = "2")]
     pub unusable: ::prost::alloc::vec::Vec<super::super::corpus::v1::Corpus>,
 }
@@ -59,7 +59,7 @@ pub struct ChangeCorpusRequest {
     /// Its settings as they were read, complete; counts are ignored.
     #[prost(message, optional, tag = "1")]
     pub from: ::core::option::Option<super::super::corpus::v1::Corpus>,
-    /// As they are to be: of the same corpus, with other models.
+    /// Its settings as they are to be: those of the same corpus, with other models.
     #[prost(message, optional, tag = "2")]
     pub to: ::core::option::Option<super::super::corpus::v1::Corpus>,
 }
@@ -69,13 +69,13 @@ pub struct ChangeCorpusResponse {}
 /// Request of FinishSnapshot.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FinishSnapshotRequest {
-    /// Settings of the corpus, complete; counts are ignored.
+    /// Complete settings of the corpus; counts are ignored.
     #[prost(message, optional, tag = "1")]
     pub corpus: ::core::option::Option<super::super::corpus::v1::Corpus>,
     /// Name of the snapshot.
     #[prost(string, tag = "2")]
     pub snapshot: ::prost::alloc::string::String,
-    /// What ShardService.CopyToSnapshot told of each shard, by index.
+    /// Digest that ShardService.CopyToSnapshot returned for each shard, by index.
     #[prost(string, repeated, tag = "3")]
     pub digests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -96,7 +96,7 @@ pub struct ListSnapshotsRequest {
 /// Response of ListSnapshots.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListSnapshotsResponse {
-    /// Its whole snapshots, by name.
+    /// Its complete snapshots, by name.
     #[prost(message, repeated, tag = "1")]
     pub snapshots: ::prost::alloc::vec::Vec<super::super::corpus::v1::Snapshot>,
 }
@@ -109,14 +109,14 @@ pub struct DeleteSnapshotRequest {
     /// Name of the snapshot.
     #[prost(string, tag = "2")]
     pub snapshot: ::prost::alloc::string::String,
-    /// Whether to tell only whether it could be deleted.
+    /// Whether to change nothing and only return whether it could be deleted.
     #[prost(bool, tag = "3")]
     pub dry_run: bool,
 }
 /// Response of DeleteSnapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeleteSnapshotResponse {
-    /// Files that this call removed, or in a dry run would.
+    /// Number of files that this call removed, or would remove in a dry run.
     #[prost(uint64, tag = "1")]
     pub files: u64,
     /// Whether nothing of it is left.
@@ -132,26 +132,26 @@ pub struct RestoreCorpusRequest {
     /// Name of the snapshot.
     #[prost(string, tag = "2")]
     pub snapshot: ::prost::alloc::string::String,
-    /// Ids of documents that are not brought back.
+    /// Ids of documents that are not restored; at most 10,000.
     #[prost(string, repeated, tag = "3")]
     pub leave_out: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// `begun` of an earlier response, if this goes on with a restoration.
+    /// `begun` of an earlier response, if this call continues a restoration.
     #[prost(message, optional, tag = "4")]
     pub begun: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// Response of RestoreCorpus.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RestoreCorpusResponse {
-    /// How far it is.
+    /// Progress of copying.
     #[prost(message, optional, tag = "1")]
     pub progress: ::core::option::Option<super::super::corpus::v1::CopyProgress>,
-    /// When it was begun, which is when the restored corpus counts as made.
+    /// Time at which the restoration began, which becomes the creation time of the restored corpus.
     #[prost(message, optional, tag = "2")]
     pub begun: ::core::option::Option<::prost_types::Timestamp>,
-    /// Documents that were left out.
+    /// Number of documents that were left out.
     #[prost(uint64, tag = "3")]
     pub left_out: u64,
-    /// Whether the corpus is there.
+    /// Whether the corpus is restored.
     #[prost(bool, tag = "4")]
     pub done: bool,
 }
@@ -166,7 +166,8 @@ pub mod catalogue_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// The corpora in the storage that all retrievers share. Internal; any retriever answers.
+    /// Manages the corpora in the storage that all retrievers share. Internal; any retriever answers. Calls that only read
+    /// may always be repeated.
     #[derive(Debug, Clone)]
     pub struct CatalogueServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -247,7 +248,8 @@ pub mod catalogue_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Makes a corpus. Fails with INVALID_ARGUMENT, ALREADY_EXISTS.
+        /// Creates a corpus. Not idempotent: a repeated call fails with ALREADY_EXISTS. Fails with INVALID_ARGUMENT,
+        /// ALREADY_EXISTS.
         pub async fn create_corpus(
             &mut self,
             request: impl tonic::IntoRequest<super::CreateCorpusRequest>,
@@ -274,8 +276,8 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// One corpus. Fails with NOT_FOUND, and with DATA_LOSS or FAILED_PRECONDITION and the reason NEWER_FORMAT if its
-        /// settings cannot be read.
+        /// Returns the settings of one corpus. Only reads. Fails with NOT_FOUND, and with DATA_LOSS or FAILED_PRECONDITION and
+        /// the reason NEWER_FORMAT if its settings cannot be read.
         pub async fn get_corpus(
             &mut self,
             request: impl tonic::IntoRequest<super::GetCorpusRequest>,
@@ -300,7 +302,7 @@ pub mod catalogue_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.CatalogueService", "GetCorpus"));
             self.inner.unary(req, path, codec).await
         }
-        /// Corpora by name.
+        /// Returns corpora, by name. Only reads.
         pub async fn list_corpora(
             &mut self,
             request: impl tonic::IntoRequest<super::ListCorporaRequest>,
@@ -327,7 +329,8 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Deletes a corpus; its owners stop its shards. Fails with NOT_FOUND.
+        /// Deletes a corpus; the owners of its shards close them. Fails with NOT_FOUND, also if it is repeated after a
+        /// success.
         pub async fn delete_corpus(
             &mut self,
             request: impl tonic::IntoRequest<super::DeleteCorpusRequest>,
@@ -354,8 +357,9 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Changes settings of a corpus, all at once. Nothing is changed if they are as wanted already. Fails with NOT_FOUND,
-        /// and with ABORTED and the reason CORPUS_CHANGED if they are neither.
+        /// Changes settings of a corpus, all at once. Changes nothing if they are as wanted already, so it may be repeated.
+        /// Fails with NOT_FOUND, and with ABORTED and the reason CORPUS_CHANGED if they are neither as they were read nor as
+        /// wanted.
         pub async fn change_corpus(
             &mut self,
             request: impl tonic::IntoRequest<super::ChangeCorpusRequest>,
@@ -382,9 +386,9 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Makes a snapshot whole whose shards are all copied. Fails with ALREADY_EXISTS, DATA_LOSS if what was
-        /// copied is not there any more, and with ABORTED and the reason CORPUS_CHANGED if the settings are not those of the
-        /// corpus any more.
+        /// Marks a snapshot as complete whose shards are all copied, and returns it. Fails with ALREADY_EXISTS, DATA_LOSS if
+        /// copied files are not there any more, and with ABORTED and the reason CORPUS_CHANGED if the corpus has other
+        /// settings by now.
         pub async fn finish_snapshot(
             &mut self,
             request: impl tonic::IntoRequest<super::FinishSnapshotRequest>,
@@ -411,7 +415,7 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// The whole snapshots of a corpus, by name.
+        /// Returns the complete snapshots of a corpus, by name.
         pub async fn list_snapshots(
             &mut self,
             request: impl tonic::IntoRequest<super::ListSnapshotsRequest>,
@@ -438,8 +442,8 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Goes on deleting a snapshot, for some seconds; to be called again until it is done. Fails with NOT_FOUND, and with
-        /// FAILED_PRECONDITION and the reason SNAPSHOT_IN_USE while it is being taken or restored from.
+        /// Continues the deletion of a snapshot for some seconds; call again until it is done. Fails with NOT_FOUND, and with
+        /// FAILED_PRECONDITION and the reason SNAPSHOT_IN_USE while the snapshot is being taken or restored from.
         pub async fn delete_snapshot(
             &mut self,
             request: impl tonic::IntoRequest<super::DeleteSnapshotRequest>,
@@ -466,8 +470,8 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Goes on restoring a corpus, for some seconds; to be called again until it is done. Fails as
-        /// CorpusService.RestoreCorpus.
+        /// Continues the restoration of a corpus for some seconds; call again until it is done. Fails as
+        /// CorpusService.RestoreCorpus does.
         pub async fn restore_corpus(
             &mut self,
             request: impl tonic::IntoRequest<super::RestoreCorpusRequest>,
@@ -509,7 +513,8 @@ pub mod catalogue_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with CatalogueServiceServer.
     #[async_trait]
     pub trait CatalogueService: std::marker::Send + std::marker::Sync + 'static {
-        /// Makes a corpus. Fails with INVALID_ARGUMENT, ALREADY_EXISTS.
+        /// Creates a corpus. Not idempotent: a repeated call fails with ALREADY_EXISTS. Fails with INVALID_ARGUMENT,
+        /// ALREADY_EXISTS.
         async fn create_corpus(
             &self,
             request: tonic::Request<super::CreateCorpusRequest>,
@@ -517,8 +522,8 @@ pub mod catalogue_service_server {
             tonic::Response<super::CreateCorpusResponse>,
             tonic::Status,
         >;
-        /// One corpus. Fails with NOT_FOUND, and with DATA_LOSS or FAILED_PRECONDITION and the reason NEWER_FORMAT if its
-        /// settings cannot be read.
+        /// Returns the settings of one corpus. Only reads. Fails with NOT_FOUND, and with DATA_LOSS or FAILED_PRECONDITION and
+        /// the reason NEWER_FORMAT if its settings cannot be read.
         async fn get_corpus(
             &self,
             request: tonic::Request<super::GetCorpusRequest>,
@@ -526,7 +531,7 @@ pub mod catalogue_service_server {
             tonic::Response<super::GetCorpusResponse>,
             tonic::Status,
         >;
-        /// Corpora by name.
+        /// Returns corpora, by name. Only reads.
         async fn list_corpora(
             &self,
             request: tonic::Request<super::ListCorporaRequest>,
@@ -534,7 +539,8 @@ pub mod catalogue_service_server {
             tonic::Response<super::ListCorporaResponse>,
             tonic::Status,
         >;
-        /// Deletes a corpus; its owners stop its shards. Fails with NOT_FOUND.
+        /// Deletes a corpus; the owners of its shards close them. Fails with NOT_FOUND, also if it is repeated after a
+        /// success.
         async fn delete_corpus(
             &self,
             request: tonic::Request<super::DeleteCorpusRequest>,
@@ -542,8 +548,9 @@ pub mod catalogue_service_server {
             tonic::Response<super::DeleteCorpusResponse>,
             tonic::Status,
         >;
-        /// Changes settings of a corpus, all at once. Nothing is changed if they are as wanted already. Fails with NOT_FOUND,
-        /// and with ABORTED and the reason CORPUS_CHANGED if they are neither.
+        /// Changes settings of a corpus, all at once. Changes nothing if they are as wanted already, so it may be repeated.
+        /// Fails with NOT_FOUND, and with ABORTED and the reason CORPUS_CHANGED if they are neither as they were read nor as
+        /// wanted.
         async fn change_corpus(
             &self,
             request: tonic::Request<super::ChangeCorpusRequest>,
@@ -551,9 +558,9 @@ pub mod catalogue_service_server {
             tonic::Response<super::ChangeCorpusResponse>,
             tonic::Status,
         >;
-        /// Makes a snapshot whole whose shards are all copied. Fails with ALREADY_EXISTS, DATA_LOSS if what was
-        /// copied is not there any more, and with ABORTED and the reason CORPUS_CHANGED if the settings are not those of the
-        /// corpus any more.
+        /// Marks a snapshot as complete whose shards are all copied, and returns it. Fails with ALREADY_EXISTS, DATA_LOSS if
+        /// copied files are not there any more, and with ABORTED and the reason CORPUS_CHANGED if the corpus has other
+        /// settings by now.
         async fn finish_snapshot(
             &self,
             request: tonic::Request<super::FinishSnapshotRequest>,
@@ -561,7 +568,7 @@ pub mod catalogue_service_server {
             tonic::Response<super::FinishSnapshotResponse>,
             tonic::Status,
         >;
-        /// The whole snapshots of a corpus, by name.
+        /// Returns the complete snapshots of a corpus, by name.
         async fn list_snapshots(
             &self,
             request: tonic::Request<super::ListSnapshotsRequest>,
@@ -569,8 +576,8 @@ pub mod catalogue_service_server {
             tonic::Response<super::ListSnapshotsResponse>,
             tonic::Status,
         >;
-        /// Goes on deleting a snapshot, for some seconds; to be called again until it is done. Fails with NOT_FOUND, and with
-        /// FAILED_PRECONDITION and the reason SNAPSHOT_IN_USE while it is being taken or restored from.
+        /// Continues the deletion of a snapshot for some seconds; call again until it is done. Fails with NOT_FOUND, and with
+        /// FAILED_PRECONDITION and the reason SNAPSHOT_IN_USE while the snapshot is being taken or restored from.
         async fn delete_snapshot(
             &self,
             request: tonic::Request<super::DeleteSnapshotRequest>,
@@ -578,8 +585,8 @@ pub mod catalogue_service_server {
             tonic::Response<super::DeleteSnapshotResponse>,
             tonic::Status,
         >;
-        /// Goes on restoring a corpus, for some seconds; to be called again until it is done. Fails as
-        /// CorpusService.RestoreCorpus.
+        /// Continues the restoration of a corpus for some seconds; call again until it is done. Fails as
+        /// CorpusService.RestoreCorpus does.
         async fn restore_corpus(
             &self,
             request: tonic::Request<super::RestoreCorpusRequest>,
@@ -588,7 +595,8 @@ pub mod catalogue_service_server {
             tonic::Status,
         >;
     }
-    /// The corpora in the storage that all retrievers share. Internal; any retriever answers.
+    /// Manages the corpora in the storage that all retrievers share. Internal; any retriever answers. Calls that only read
+    /// may always be repeated.
     #[derive(Debug)]
     pub struct CatalogueServiceServer<T> {
         inner: Arc<T>,
@@ -1117,20 +1125,20 @@ pub mod catalogue_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// A shard, as far as a caller sees it: what needs an access label that the caller does not hold is not told, counted,
-/// changed or forgotten. Where nothing is said of labels, none are held.
+/// Shard, as far as a caller sees it: documents that need an access label which the caller does not hold are not
+/// returned, counted, changed or forgotten. If nothing is set about labels, the caller holds none.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ShardRef {
-    /// Its corpus.
+    /// Name of its corpus.
     #[prost(string, tag = "1")]
     pub corpus: ::prost::alloc::string::String,
-    /// When that corpus was made: tells it from an earlier one of the same name.
+    /// Time at which that corpus was created, which distinguishes it from an earlier one of the same name.
     #[prost(message, optional, tag = "2")]
     pub corpus_created_at: ::core::option::Option<::prost_types::Timestamp>,
-    /// Which of the corpus' shards, from 0.
+    /// Index of the shard in the corpus, from 0.
     #[prost(uint32, tag = "3")]
     pub shard: u32,
-    /// Access labels that the caller holds; none if all are held.
+    /// Access labels that the caller holds; empty if the caller holds all.
     #[prost(string, repeated, tag = "4")]
     pub held_labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Whether the caller holds every label there is.
@@ -1149,19 +1157,19 @@ pub mod accept_request {
     /// The document, or more of its text.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Payload {
-        /// First message.
+        /// First message: the document.
         #[prost(message, tag = "1")]
         Document(super::NewDocument),
         /// Continues its text.
         #[prost(bytes, tag = "2")]
         TextPart(::prost::bytes::Bytes),
-        /// First message, of a document that replaces nothing. A retriever that does not know this field refuses it with
+        /// First message of a document that replaces nothing. A retriever that does not know this field refuses it with
         /// INVALID_ARGUMENT.
         #[prost(message, tag = "3")]
         Addition(super::NewDocument),
     }
 }
-/// A document to be accepted.
+/// Document to be accepted.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NewDocument {
     /// The shard it belongs to.
@@ -1170,14 +1178,14 @@ pub struct NewDocument {
     /// The document, with the first part of its text.
     #[prost(message, optional, tag = "2")]
     pub document: ::core::option::Option<super::super::ingest::v1::Document>,
-    /// Bytes of the whole text, so that room can be made for it before it arrives.
+    /// Bytes of the whole text, at most 16 MiB, so that room can be reserved before it arrives.
     #[prost(uint64, tag = "3")]
     pub text_bytes: u64,
 }
 /// Response of Accept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AcceptResponse {
-    /// Its version, and what it is to the documents that were there.
+    /// Version of the document, and its relation to one that was stored under its id.
     #[prost(message, optional, tag = "1")]
     pub accepted: ::core::option::Option<super::super::ingest::v1::Accepted>,
 }
@@ -1194,13 +1202,13 @@ pub struct ForgetRequest {
 /// Response of Forget.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ForgetResponse {
-    /// What was removed, one entry for each id, in their order.
+    /// Data that was removed: one entry for each id, in their order.
     #[prost(message, repeated, tag = "1")]
     pub documents: ::prost::alloc::vec::Vec<super::super::ingest::v1::ForgottenDocument>,
-    /// What was found when it was looked at what is stored afterwards.
+    /// Result of the scan of the stored data afterwards.
     #[prost(message, optional, tag = "2")]
     pub scan: ::core::option::Option<super::super::ingest::v1::ErasureScan>,
-    /// Snapshots that hold any of the documents, or of which that is not known, by name.
+    /// Snapshots that hold any of the documents, or for which this is not known, by name.
     #[prost(message, repeated, tag = "3")]
     pub snapshots: ::prost::alloc::vec::Vec<super::super::ingest::v1::HoldingSnapshot>,
 }
@@ -1210,28 +1218,29 @@ pub struct FindCandidatesRequest {
     /// The shard.
     #[prost(message, optional, tag = "1")]
     pub shard: ::core::option::Option<ShardRef>,
-    /// The words.
+    /// Words of the query.
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
     /// Their embedding; empty where the mode needs none.
     #[prost(float, repeated, tag = "3")]
     pub vector: ::prost::alloc::vec::Vec<f32>,
-    /// Which rankings are wanted.
+    /// Rankings that are wanted.
     #[prost(enumeration = "super::super::query::v1::SearchMode", tag = "4")]
     pub mode: i32,
-    /// What may be found.
+    /// Restriction of what may be found.
     #[prost(message, optional, tag = "5")]
     pub filter: ::core::option::Option<super::super::query::v1::Filter>,
     /// Whether chunks or documents are ranked.
     #[prost(enumeration = "super::super::query::v1::Grouping", tag = "6")]
     pub grouping: i32,
-    /// Most candidates of each ranking.
+    /// Maximum candidates of each ranking.
     #[prost(uint32, tag = "7")]
     pub limit: u32,
-    /// Whether every vector is compared.
+    /// Whether to compare with every vector instead of using the approximate index.
     #[prost(bool, tag = "8")]
     pub exact: bool,
-    /// Fingerprint of the model that made the embedding; empty: of the one that the corpus is searched with.
+    /// Fingerprint of the model that made the embedding, at most 64 bytes; empty means the one that the corpus is searched
+    /// with.
     #[prost(string, tag = "9")]
     pub encoder: ::prost::alloc::string::String,
 }
@@ -1245,20 +1254,20 @@ pub struct FindCandidatesResponse {
     #[prost(message, repeated, tag = "2")]
     pub chunks: ::prost::alloc::vec::Vec<Chunk>,
 }
-/// The rankings of a shard, best first.
+/// Rankings of a shard, best first.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Rankings {
-    /// By cosine similarity.
+    /// Ranking by cosine similarity.
     #[prost(message, repeated, tag = "1")]
     pub dense: ::prost::alloc::vec::Vec<Ranked>,
-    /// By BM25.
+    /// Ranking by BM25.
     #[prost(message, repeated, tag = "2")]
     pub sparse: ::prost::alloc::vec::Vec<Ranked>,
     /// BM25 score that no row can reach; absent if the text index knows none of the words.
     #[prost(float, optional, tag = "3")]
     pub attainable: ::core::option::Option<f32>,
 }
-/// One place of a ranking.
+/// Entry of a ranking.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Ranked {
     /// Number of the chunk among those that follow.
@@ -1268,13 +1277,13 @@ pub struct Ranked {
     #[prost(float, tag = "2")]
     pub score: f32,
 }
-/// A chunk that was found.
+/// Chunk that was found.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Chunk {
-    /// Its id.
+    /// Id of the chunk.
     #[prost(string, tag = "1")]
     pub chunk_id: ::prost::alloc::string::String,
-    /// Its document.
+    /// Id of its document.
     #[prost(string, tag = "2")]
     pub document_id: ::prost::alloc::string::String,
     /// Version of the document.
@@ -1283,16 +1292,16 @@ pub struct Chunk {
     /// Position among the document's chunks, from 0.
     #[prost(uint32, tag = "4")]
     pub ordinal: u32,
-    /// Where it lies in the document's text.
+    /// Byte range of the chunk in the document's text.
     #[prost(message, optional, tag = "5")]
     pub span: ::core::option::Option<super::super::query::v1::Span>,
-    /// The passage.
+    /// Text of the passage.
     #[prost(string, tag = "6")]
     pub text: ::prost::alloc::string::String,
-    /// The document's title; may be empty.
+    /// Title of the document; may be empty.
     #[prost(string, tag = "7")]
     pub title: ::prost::alloc::string::String,
-    /// When what it tells of happened.
+    /// Time at which the events that it tells of happened.
     #[prost(message, optional, tag = "8")]
     pub event_time: ::core::option::Option<::prost_types::Timestamp>,
 }
@@ -1326,7 +1335,7 @@ pub mod get_documents_response {
         TextPart(::prost::bytes::Bytes),
     }
 }
-/// A document as it is stored.
+/// Document as it is stored.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StoredDocument {
     /// The document, with the first part of its text.
@@ -1335,66 +1344,66 @@ pub struct StoredDocument {
     /// Its version.
     #[prost(uint64, tag = "2")]
     pub version: u64,
-    /// When that version was accepted.
+    /// Time at which that version was accepted.
     #[prost(message, optional, tag = "3")]
     pub accepted_at: ::core::option::Option<::prost_types::Timestamp>,
-    /// Its state, as seen with the text.
+    /// Its state, read together with the text.
     #[prost(message, optional, tag = "4")]
     pub status: ::core::option::Option<DocumentStatus>,
 }
-/// What is told of a document.
+/// Status of a document.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DocumentStatus {
     /// Its id.
     #[prost(string, tag = "1")]
     pub document_id: ::prost::alloc::string::String,
-    /// Where it stands.
+    /// State of the document.
     #[prost(enumeration = "DocumentState", tag = "2")]
     pub state: i32,
     /// Its newest accepted version.
     #[prost(uint64, tag = "3")]
     pub version: u64,
-    /// The version that searches find; 0 if none.
+    /// The version that searches find; 0 if there is none.
     #[prost(uint64, tag = "4")]
     pub live_version: u64,
-    /// When the newest version was accepted.
+    /// Time at which the newest version was accepted.
     #[prost(message, optional, tag = "5")]
     pub accepted_at: ::core::option::Option<::prost_types::Timestamp>,
     /// Bytes of the newest version's text.
     #[prost(uint64, tag = "6")]
     pub bytes: u64,
-    /// Chunks of the live version.
+    /// Number of chunks of the live version.
     #[prost(uint64, tag = "7")]
     pub chunks: u64,
     /// Tokens of those chunks.
     #[prost(uint64, tag = "8")]
     pub tokens: u64,
-    /// Why the newest version is not indexed, if that failed.
+    /// Reason why the newest version is not indexed, if that failed.
     #[prost(message, optional, tag = "9")]
     pub failure: ::core::option::Option<FailureStatus>,
-    /// Nodes of the live version's tree; 0 until it and the graph are made.
+    /// Number of tree nodes of the live version; 0 until its tree and graph are built.
     #[prost(uint64, tag = "10")]
     pub nodes: u64,
-    /// Access labels that one must hold to see it.
+    /// Access labels that a caller must hold to see it.
     #[prost(string, repeated, tag = "11")]
     pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// Why indexing a document failed.
+/// Failure of indexing a document.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FailureStatus {
-    /// Where.
+    /// Step that failed.
     #[prost(enumeration = "Stage", tag = "1")]
     pub stage: i32,
-    /// How many times.
+    /// Number of failed attempts.
     #[prost(uint32, tag = "2")]
     pub attempts: u32,
-    /// What kind of failure, as a gRPC status code.
+    /// Kind of failure, as a gRPC status code.
     #[prost(int32, tag = "3")]
     pub code: i32,
-    /// The outward message.
+    /// Message for a person, without internal causes.
     #[prost(string, tag = "4")]
     pub message: ::prost::alloc::string::String,
-    /// When it is tried again; absent if it is set aside.
+    /// Time of the next attempt; absent if the document is set aside.
     #[prost(message, optional, tag = "5")]
     pub next_try: ::core::option::Option<::prost_types::Timestamp>,
 }
@@ -1404,13 +1413,13 @@ pub struct ListDocumentsRequest {
     /// The shard.
     #[prost(message, optional, tag = "1")]
     pub shard: ::core::option::Option<ShardRef>,
-    /// Begin after this document; empty: at the first.
+    /// Id after which the page begins; empty means at the first document.
     #[prost(string, tag = "2")]
     pub after: ::prost::alloc::string::String,
-    /// Most documents wanted.
+    /// Maximum documents.
     #[prost(uint32, tag = "3")]
     pub limit: u32,
-    /// Only documents that stand here; unspecified: all.
+    /// Only documents in this state; not set means all.
     #[prost(enumeration = "DocumentState", tag = "4")]
     pub state: i32,
 }
@@ -1434,19 +1443,19 @@ pub struct CountResponse {
     /// Documents that are accepted and not forgotten.
     #[prost(uint64, tag = "1")]
     pub accepted: u64,
-    /// Documents of which a version can be found.
+    /// Documents of which a version is searchable.
     #[prost(uint64, tag = "2")]
     pub documents: u64,
     /// Documents whose newest version waits to be indexed.
     #[prost(uint64, tag = "3")]
     pub pending: u64,
-    /// Documents whose newest version failed and is tried again.
+    /// Documents whose newest version failed and is retried.
     #[prost(uint64, tag = "4")]
     pub retrying: u64,
     /// Documents whose newest version is set aside.
     #[prost(uint64, tag = "5")]
     pub set_aside: u64,
-    /// Chunks that can be found.
+    /// Searchable chunks.
     #[prost(uint64, tag = "6")]
     pub chunks: u64,
     /// Tokens of those chunks.
@@ -1455,13 +1464,13 @@ pub struct CountResponse {
     /// Bytes of the newest versions' texts.
     #[prost(uint64, tag = "8")]
     pub bytes: u64,
-    /// Documents whose tree and graph are made.
+    /// Documents whose tree and graph are built.
     #[prost(uint64, tag = "9")]
     pub structured: u64,
     /// Nodes of their trees.
     #[prost(uint64, tag = "10")]
     pub nodes: u64,
-    /// Documents that can be found and whose tree and graph are still to be made.
+    /// Searchable documents whose tree and graph are not built yet.
     #[prost(uint64, tag = "11")]
     pub unstructured: u64,
 }
@@ -1471,26 +1480,27 @@ pub struct CheckDocumentsRequest {
     /// The shard.
     #[prost(message, optional, tag = "1")]
     pub shard: ::core::option::Option<ShardRef>,
-    /// Begin after this document; empty: at the first, with what concerns the tables as a whole.
+    /// Id after which the page begins; empty means at the first document, and includes what concerns the tables as a
+    /// whole.
     #[prost(string, tag = "2")]
     pub after: ::prost::alloc::string::String,
-    /// Most documents wanted; there are fewer where their texts are long.
+    /// Maximum documents; there are fewer where their texts are long.
     #[prost(uint32, tag = "3")]
     pub limit: u32,
 }
 /// Response of CheckDocuments.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CheckDocumentsResponse {
-    /// Documents that were looked at.
+    /// Number of documents that were checked.
     #[prost(uint64, tag = "1")]
     pub documents: u64,
-    /// Their chunks.
+    /// Number of their chunks.
     #[prost(uint64, tag = "2")]
     pub chunks: u64,
-    /// What does not hold.
+    /// Promises that do not hold.
     #[prost(message, repeated, tag = "3")]
     pub breaches: ::prost::alloc::vec::Vec<super::super::corpus::v1::Breach>,
-    /// The last document that was looked at; empty: there was none.
+    /// Id of the last document that was checked; empty if there was none.
     #[prost(string, tag = "4")]
     pub last: ::prost::alloc::string::String,
 }
@@ -1500,13 +1510,13 @@ pub struct ReadTreeRequest {
     /// The shard.
     #[prost(message, optional, tag = "1")]
     pub shard: ::core::option::Option<ShardRef>,
-    /// What is wanted; exactly one.
+    /// Nodes that are wanted; exactly one.
     #[prost(oneof = "read_tree_request::Wanted", tags = "2, 3, 4")]
     pub wanted: ::core::option::Option<read_tree_request::Wanted>,
 }
 /// Nested message and enum types in `ReadTreeRequest`.
 pub mod read_tree_request {
-    /// What is wanted; exactly one.
+    /// Nodes that are wanted; exactly one.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Wanted {
         /// The nodes at the top.
@@ -1520,20 +1530,20 @@ pub mod read_tree_request {
         Parent(super::super::super::memory::v1::NodeId),
     }
 }
-/// The nodes through which all documents with trees can be reached.
+/// Nodes through which all documents with trees can be reached.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Tops {
-    /// Of more than the limit, those that cover one of these documents come first.
+    /// Ids of documents. If there are more nodes than the limit, those that cover one of these documents come first.
     #[prost(string, repeated, tag = "1")]
     pub first: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Most nodes wanted.
+    /// Maximum nodes.
     #[prost(uint32, tag = "2")]
     pub limit: u32,
 }
-/// The roots of the trees of some documents.
+/// Roots of the trees of some documents.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Roots {
-    /// The documents.
+    /// Ids of the documents.
     #[prost(string, repeated, tag = "1")]
     pub document_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -1550,7 +1560,7 @@ pub struct ReadGraphRequest {
     /// The shard.
     #[prost(message, optional, tag = "1")]
     pub shard: ::core::option::Option<ShardRef>,
-    /// What is wanted.
+    /// Query for the part of the graph.
     #[prost(message, optional, tag = "2")]
     pub query: ::core::option::Option<super::super::memory::v1::GraphQuery>,
 }
@@ -1567,14 +1577,14 @@ pub struct ReadSegmentsRequest {
     /// The shard.
     #[prost(message, optional, tag = "1")]
     pub shard: ::core::option::Option<ShardRef>,
-    /// The segments.
+    /// Ids of the segments, at most 1000.
     #[prost(message, repeated, tag = "2")]
     pub segments: ::prost::alloc::vec::Vec<super::super::memory::v1::SegmentId>,
 }
-/// One message of the ReadSegments response stream.
+/// One message of the ReadSegments response stream. Segments that do not exist are left out.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReadSegmentsResponse {
-    /// A segment that is there.
+    /// A segment with its text.
     #[prost(message, optional, tag = "1")]
     pub segment: ::core::option::Option<super::super::memory::v1::Segment>,
 }
@@ -1588,16 +1598,16 @@ pub struct GetReembeddedRequest {
 /// Response of GetReembedded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetReembeddedResponse {
-    /// By what it makes chunks: that of the corpus' settings once it has heard of them.
+    /// Recipe by which the shard makes chunks: that of the corpus' settings once the shard knows them.
     #[prost(uint64, tag = "1")]
     pub recipe: u64,
-    /// Documents that can be found.
+    /// Searchable documents.
     #[prost(uint64, tag = "2")]
     pub documents: u64,
-    /// Those of them that lack vectors, or other things that their chunks should have.
+    /// Those of them that lack vectors, or something else that their chunks should have.
     #[prost(uint64, tag = "3")]
     pub outdated: u64,
-    /// Those of the latter that failed too often and are set aside.
+    /// Those of the outdated documents that failed too often and are set aside.
     #[prost(uint64, tag = "4")]
     pub set_aside: u64,
 }
@@ -1621,7 +1631,7 @@ pub struct ListMemoriesRequest {
 /// Response of ListMemories.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListMemoriesResponse {
-    /// In the order in which they were begun.
+    /// The memories, in the order in which they were begun.
     #[prost(message, repeated, tag = "1")]
     pub memories: ::prost::alloc::vec::Vec<super::super::memory::v1::CompressedMemory>,
 }
@@ -1631,16 +1641,16 @@ pub struct DraftCluesRequest {
     /// The shard.
     #[prost(message, optional, tag = "1")]
     pub shard: ::core::option::Option<ShardRef>,
-    /// What is to become of the clues.
+    /// Task that the clues are for.
     #[prost(enumeration = "super::super::query::v1::Task", tag = "2")]
     pub task: i32,
-    /// The question, or what a summary is to be about.
+    /// The question, or the subject of a summary.
     #[prost(string, tag = "3")]
     pub question: ::prost::alloc::string::String,
-    /// What may be found.
+    /// Restriction of what may be found: memories that hold anything else draft nothing.
     #[prost(message, optional, tag = "4")]
     pub filter: ::core::option::Option<super::super::query::v1::Filter>,
-    /// Whether the memories are to answer by themselves as well.
+    /// Whether the memories also answer by themselves.
     #[prost(bool, tag = "5")]
     pub answers: bool,
 }
@@ -1653,16 +1663,16 @@ pub struct DraftCluesResponse {
     /// Passages that may hold the answer, in the memories' words.
     #[prost(string, repeated, tag = "2")]
     pub clues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What a summary has to cover.
+    /// Points that a summary has to cover.
     #[prost(string, repeated, tag = "3")]
     pub key_points: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// How many memories there were to draft from.
+    /// Number of memories from which clues could be drafted.
     #[prost(uint32, tag = "4")]
     pub memories: u32,
-    /// What it cost.
+    /// Cost of the drafts.
     #[prost(message, optional, tag = "5")]
     pub cost: ::core::option::Option<super::super::query::v1::Cost>,
-    /// What each memory answers by itself, where they were asked to.
+    /// Answers of each memory by itself, if they were asked for.
     #[prost(string, repeated, tag = "6")]
     pub answers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -1679,7 +1689,7 @@ pub struct CopyToSnapshotRequest {
 /// Response of CopyToSnapshot.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CopyToSnapshotResponse {
-    /// How far it is.
+    /// Progress of copying.
     #[prost(message, optional, tag = "1")]
     pub progress: ::core::option::Option<super::super::corpus::v1::CopyProgress>,
     /// Fingerprint of what the shard holds in the snapshot, once all of it is there; empty before.
@@ -1692,26 +1702,26 @@ pub struct ExportRequest {
     /// The shard.
     #[prost(message, optional, tag = "1")]
     pub shard: ::core::option::Option<ShardRef>,
-    /// Where the page begins: empty for the first, then what the one before told.
+    /// Place at which the page begins: empty for the first page, then PageEnd.next of the previous one.
     #[prost(string, tag = "2")]
     pub after: ::prost::alloc::string::String,
 }
 /// Response of Export.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExportResponse {
-    /// A part of the page.
+    /// Part of the page.
     #[prost(oneof = "export_response::Payload", tags = "1, 2, 3")]
     pub payload: ::core::option::Option<export_response::Payload>,
 }
 /// Nested message and enum types in `ExportResponse`.
 pub mod export_response {
-    /// A part of the page.
+    /// Part of the page.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Payload {
         /// Rows of a table, or the beginning of their bytes.
         #[prost(message, tag = "1")]
         Rows(super::super::super::corpus::v1::ExportedRows),
-        /// More bytes of the rows before.
+        /// More bytes of the preceding rows.
         #[prost(bytes, tag = "2")]
         More(::prost::bytes::Bytes),
         /// The end of the page; the last message.
@@ -1719,29 +1729,29 @@ pub mod export_response {
         End(super::PageEnd),
     }
 }
-/// The end of a page of an export.
+/// End of a page of an export.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PageEnd {
-    /// Where the next page begins; empty: this was the last.
+    /// Place at which the next page begins; empty if this page was the last.
     #[prost(string, tag = "1")]
     pub next: ::prost::alloc::string::String,
-    /// Documents in the page.
+    /// Number of documents in the page.
     #[prost(uint64, tag = "2")]
     pub documents: u64,
 }
-/// Where a document stands.
+/// State of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum DocumentState {
     /// Not set.
     Unspecified = 0,
-    /// Its newest version can be found.
+    /// Its newest version is searchable.
     Indexed = 1,
     /// Its newest version waits to be indexed.
     Pending = 2,
-    /// Indexing its newest version failed and is tried again later.
+    /// Indexing its newest version failed and is retried later.
     Retrying = 3,
-    /// Indexing its newest version failed and is not tried again by itself.
+    /// Indexing its newest version failed and is not retried on its own.
     SetAside = 4,
 }
 impl DocumentState {
@@ -1770,7 +1780,7 @@ impl DocumentState {
         }
     }
 }
-/// A step on the way to chunks that can be found.
+/// Step on the way to a searchable and structured document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Stage {
@@ -1782,7 +1792,7 @@ pub enum Stage {
     Embedding = 2,
     /// Writing the chunks.
     Storing = 3,
-    /// Making the tree and graph of a document that can be found already.
+    /// Building the tree and graph of a document that is already searchable.
     Structuring = 4,
 }
 impl Stage {
@@ -1822,12 +1832,11 @@ pub mod shard_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What gateways ask of the retriever that owns a shard. Internal: it trusts its callers.
+    /// Reads and writes a shard, on the retriever that owns it, for gateways. Internal: it trusts its callers.
     ///
-    /// Every call may be repeated. Every call fails with UNAVAILABLE and the reason NOT_OWNER if another
-    /// node owns the shard, SHARD_OPENING while this one takes it over, SHARD_RESTARTING while it heals;
-    /// and with ABORTED and the reason CORPUS_CHANGED if the corpus was deleted or made anew since the
-    /// caller looked it up.
+    /// Every call may be repeated. Every call fails with UNAVAILABLE and the reason NOT_OWNER if another node owns the
+    /// shard, SHARD_OPENING while this node takes it over, SHARD_RESTARTING while it recovers; and with ABORTED and the
+    /// reason CORPUS_CHANGED if the corpus was deleted or created again since the caller looked it up.
     #[derive(Debug, Clone)]
     pub struct ShardServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -1908,10 +1917,10 @@ pub mod shard_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Accepts one document, sent in one message or, if its text is long, in several. Answered once the
-        /// document is committed and synced. Fails with RESOURCE_EXHAUSTED if there was no room in time, and with
-        /// PERMISSION_DENIED and the reason LABEL_NOT_HELD if it would replace a document that the caller does not see. An
-        /// addition fails with ALREADY_EXISTS and the reason DOCUMENT_EXISTS if it would replace any.
+        /// Accepts one document, sent in one message or, if its text is long, in several. Returns its version once it is
+        /// committed and synced. Fails with RESOURCE_EXHAUSTED if there was no room in time, and with PERMISSION_DENIED and
+        /// the reason LABEL_NOT_HELD if it would replace a document that the caller does not see. An addition fails with
+        /// ALREADY_EXISTS and the reason DOCUMENT_EXISTS if it would replace any document.
         pub async fn accept(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::AcceptRequest>,
@@ -1933,7 +1942,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "Accept"));
             self.inner.client_streaming(req, path, codec).await
         }
-        /// Forgets documents, down to the bytes in storage, and scans for what is left of them.
+        /// Forgets documents, down to the bytes in storage, and scans for remains of them. Returns what was removed and found.
         pub async fn forget(
             &mut self,
             request: impl tonic::IntoRequest<super::ForgetRequest>,
@@ -1955,8 +1964,8 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "Forget"));
             self.inner.unary(req, path, codec).await
         }
-        /// The candidates of a search: first the rankings, then the chunks they name. Fails with
-        /// RESOURCE_EXHAUSTED when too many searches run.
+        /// Returns the candidates of a search: first the rankings, then the chunks that they name. Fails with
+        /// RESOURCE_EXHAUSTED if too many searches run.
         pub async fn find_candidates(
             &mut self,
             request: impl tonic::IntoRequest<super::FindCandidatesRequest>,
@@ -1981,7 +1990,8 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "FindCandidates"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Documents and their states, each of one version, their texts in parts. What is not there is left out.
+        /// Returns documents and their states, each in one version, with their texts in parts. Documents that do not exist are
+        /// left out.
         pub async fn get_documents(
             &mut self,
             request: impl tonic::IntoRequest<super::GetDocumentsRequest>,
@@ -2006,7 +2016,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "GetDocuments"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// A page of documents, by id.
+        /// Returns a page of documents, by id.
         pub async fn list_documents(
             &mut self,
             request: impl tonic::IntoRequest<super::ListDocumentsRequest>,
@@ -2031,7 +2041,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ListDocuments"));
             self.inner.unary(req, path, codec).await
         }
-        /// Totals of the shard.
+        /// Returns the totals of the shard.
         pub async fn count(
             &mut self,
             request: impl tonic::IntoRequest<super::CountRequest>,
@@ -2053,7 +2063,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "Count"));
             self.inner.unary(req, path, codec).await
         }
-        /// Checks a page of documents against every promise about what is stored.
+        /// Checks a page of documents against every promise about stored data, and returns those that do not hold.
         pub async fn check_documents(
             &mut self,
             request: impl tonic::IntoRequest<super::CheckDocumentsRequest>,
@@ -2078,7 +2088,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "CheckDocuments"));
             self.inner.unary(req, path, codec).await
         }
-        /// Nodes of the tree above and over the shard's documents.
+        /// Returns nodes of the tree above and over the shard's documents.
         pub async fn read_tree(
             &mut self,
             request: impl tonic::IntoRequest<super::ReadTreeRequest>,
@@ -2103,7 +2113,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ReadTree"));
             self.inner.unary(req, path, codec).await
         }
-        /// The part of the shard's graph around what is asked for.
+        /// Returns the part of the shard's graph around the seeds of a query.
         pub async fn read_graph(
             &mut self,
             request: impl tonic::IntoRequest<super::ReadGraphRequest>,
@@ -2128,7 +2138,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ReadGraph"));
             self.inner.unary(req, path, codec).await
         }
-        /// The texts of segments.
+        /// Returns the texts of segments.
         pub async fn read_segments(
             &mut self,
             request: impl tonic::IntoRequest<super::ReadSegmentsRequest>,
@@ -2153,7 +2163,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ReadSegments"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// The compressed memories that the shard keeps.
+        /// Returns the compressed memories of the shard.
         pub async fn list_memories(
             &mut self,
             request: impl tonic::IntoRequest<super::ListMemoriesRequest>,
@@ -2178,7 +2188,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ListMemories"));
             self.inner.unary(req, path, codec).await
         }
-        /// What they draft.
+        /// Drafts clues from the compressed memories of the shard.
         pub async fn draft_clues(
             &mut self,
             request: impl tonic::IntoRequest<super::DraftCluesRequest>,
@@ -2203,7 +2213,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "DraftClues"));
             self.inner.unary(req, path, codec).await
         }
-        /// How far the shard is with the vectors that its corpus wants.
+        /// Returns the progress of computing the vectors that the shard should have.
         pub async fn get_reembedded(
             &mut self,
             request: impl tonic::IntoRequest<super::GetReembeddedRequest>,
@@ -2228,7 +2238,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "GetReembedded"));
             self.inner.unary(req, path, codec).await
         }
-        /// Does what maintenance the tables want, now.
+        /// Performs the maintenance that the tables need, now.
         pub async fn maintain(
             &mut self,
             request: impl tonic::IntoRequest<super::MaintainRequest>,
@@ -2253,8 +2263,8 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "Maintain"));
             self.inner.unary(req, path, codec).await
         }
-        /// A page of all that the shard holds: for each table the bytes of its rows in parts, then, last, where the
-        /// next page begins. Fails with RESOURCE_EXHAUSTED when too many searches run.
+        /// Returns a page of everything that the shard holds: for each table the bytes of its rows in parts, and last the
+        /// place at which the next page begins. Fails with RESOURCE_EXHAUSTED if too many searches run.
         pub async fn export(
             &mut self,
             request: impl tonic::IntoRequest<super::ExportRequest>,
@@ -2279,9 +2289,9 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "Export"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Goes on copying the newest state of the shard to a snapshot, for some seconds; to be called again until
-        /// it is whole. Fails with ALREADY_EXISTS, FAILED_PRECONDITION if no place for snapshots is configured,
-        /// RESOURCE_EXHAUSTED while another call copies this shard.
+        /// Continues to copy the newest state of the shard to a snapshot, for some seconds; call again until it is complete.
+        /// Fails with ALREADY_EXISTS, FAILED_PRECONDITION if no place for snapshots is configured, RESOURCE_EXHAUSTED while
+        /// another call copies this shard.
         pub async fn copy_to_snapshot(
             &mut self,
             request: impl tonic::IntoRequest<super::CopyToSnapshotRequest>,
@@ -2321,15 +2331,15 @@ pub mod shard_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with ShardServiceServer.
     #[async_trait]
     pub trait ShardService: std::marker::Send + std::marker::Sync + 'static {
-        /// Accepts one document, sent in one message or, if its text is long, in several. Answered once the
-        /// document is committed and synced. Fails with RESOURCE_EXHAUSTED if there was no room in time, and with
-        /// PERMISSION_DENIED and the reason LABEL_NOT_HELD if it would replace a document that the caller does not see. An
-        /// addition fails with ALREADY_EXISTS and the reason DOCUMENT_EXISTS if it would replace any.
+        /// Accepts one document, sent in one message or, if its text is long, in several. Returns its version once it is
+        /// committed and synced. Fails with RESOURCE_EXHAUSTED if there was no room in time, and with PERMISSION_DENIED and
+        /// the reason LABEL_NOT_HELD if it would replace a document that the caller does not see. An addition fails with
+        /// ALREADY_EXISTS and the reason DOCUMENT_EXISTS if it would replace any document.
         async fn accept(
             &self,
             request: tonic::Request<tonic::Streaming<super::AcceptRequest>>,
         ) -> std::result::Result<tonic::Response<super::AcceptResponse>, tonic::Status>;
-        /// Forgets documents, down to the bytes in storage, and scans for what is left of them.
+        /// Forgets documents, down to the bytes in storage, and scans for remains of them. Returns what was removed and found.
         async fn forget(
             &self,
             request: tonic::Request<super::ForgetRequest>,
@@ -2340,8 +2350,8 @@ pub mod shard_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// The candidates of a search: first the rankings, then the chunks they name. Fails with
-        /// RESOURCE_EXHAUSTED when too many searches run.
+        /// Returns the candidates of a search: first the rankings, then the chunks that they name. Fails with
+        /// RESOURCE_EXHAUSTED if too many searches run.
         async fn find_candidates(
             &self,
             request: tonic::Request<super::FindCandidatesRequest>,
@@ -2355,7 +2365,8 @@ pub mod shard_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Documents and their states, each of one version, their texts in parts. What is not there is left out.
+        /// Returns documents and their states, each in one version, with their texts in parts. Documents that do not exist are
+        /// left out.
         async fn get_documents(
             &self,
             request: tonic::Request<super::GetDocumentsRequest>,
@@ -2363,7 +2374,7 @@ pub mod shard_service_server {
             tonic::Response<Self::GetDocumentsStream>,
             tonic::Status,
         >;
-        /// A page of documents, by id.
+        /// Returns a page of documents, by id.
         async fn list_documents(
             &self,
             request: tonic::Request<super::ListDocumentsRequest>,
@@ -2371,12 +2382,12 @@ pub mod shard_service_server {
             tonic::Response<super::ListDocumentsResponse>,
             tonic::Status,
         >;
-        /// Totals of the shard.
+        /// Returns the totals of the shard.
         async fn count(
             &self,
             request: tonic::Request<super::CountRequest>,
         ) -> std::result::Result<tonic::Response<super::CountResponse>, tonic::Status>;
-        /// Checks a page of documents against every promise about what is stored.
+        /// Checks a page of documents against every promise about stored data, and returns those that do not hold.
         async fn check_documents(
             &self,
             request: tonic::Request<super::CheckDocumentsRequest>,
@@ -2384,7 +2395,7 @@ pub mod shard_service_server {
             tonic::Response<super::CheckDocumentsResponse>,
             tonic::Status,
         >;
-        /// Nodes of the tree above and over the shard's documents.
+        /// Returns nodes of the tree above and over the shard's documents.
         async fn read_tree(
             &self,
             request: tonic::Request<super::ReadTreeRequest>,
@@ -2392,7 +2403,7 @@ pub mod shard_service_server {
             tonic::Response<super::ReadTreeResponse>,
             tonic::Status,
         >;
-        /// The part of the shard's graph around what is asked for.
+        /// Returns the part of the shard's graph around the seeds of a query.
         async fn read_graph(
             &self,
             request: tonic::Request<super::ReadGraphRequest>,
@@ -2406,7 +2417,7 @@ pub mod shard_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// The texts of segments.
+        /// Returns the texts of segments.
         async fn read_segments(
             &self,
             request: tonic::Request<super::ReadSegmentsRequest>,
@@ -2414,7 +2425,7 @@ pub mod shard_service_server {
             tonic::Response<Self::ReadSegmentsStream>,
             tonic::Status,
         >;
-        /// The compressed memories that the shard keeps.
+        /// Returns the compressed memories of the shard.
         async fn list_memories(
             &self,
             request: tonic::Request<super::ListMemoriesRequest>,
@@ -2422,7 +2433,7 @@ pub mod shard_service_server {
             tonic::Response<super::ListMemoriesResponse>,
             tonic::Status,
         >;
-        /// What they draft.
+        /// Drafts clues from the compressed memories of the shard.
         async fn draft_clues(
             &self,
             request: tonic::Request<super::DraftCluesRequest>,
@@ -2430,7 +2441,7 @@ pub mod shard_service_server {
             tonic::Response<super::DraftCluesResponse>,
             tonic::Status,
         >;
-        /// How far the shard is with the vectors that its corpus wants.
+        /// Returns the progress of computing the vectors that the shard should have.
         async fn get_reembedded(
             &self,
             request: tonic::Request<super::GetReembeddedRequest>,
@@ -2438,7 +2449,7 @@ pub mod shard_service_server {
             tonic::Response<super::GetReembeddedResponse>,
             tonic::Status,
         >;
-        /// Does what maintenance the tables want, now.
+        /// Performs the maintenance that the tables need, now.
         async fn maintain(
             &self,
             request: tonic::Request<super::MaintainRequest>,
@@ -2452,15 +2463,15 @@ pub mod shard_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// A page of all that the shard holds: for each table the bytes of its rows in parts, then, last, where the
-        /// next page begins. Fails with RESOURCE_EXHAUSTED when too many searches run.
+        /// Returns a page of everything that the shard holds: for each table the bytes of its rows in parts, and last the
+        /// place at which the next page begins. Fails with RESOURCE_EXHAUSTED if too many searches run.
         async fn export(
             &self,
             request: tonic::Request<super::ExportRequest>,
         ) -> std::result::Result<tonic::Response<Self::ExportStream>, tonic::Status>;
-        /// Goes on copying the newest state of the shard to a snapshot, for some seconds; to be called again until
-        /// it is whole. Fails with ALREADY_EXISTS, FAILED_PRECONDITION if no place for snapshots is configured,
-        /// RESOURCE_EXHAUSTED while another call copies this shard.
+        /// Continues to copy the newest state of the shard to a snapshot, for some seconds; call again until it is complete.
+        /// Fails with ALREADY_EXISTS, FAILED_PRECONDITION if no place for snapshots is configured, RESOURCE_EXHAUSTED while
+        /// another call copies this shard.
         async fn copy_to_snapshot(
             &self,
             request: tonic::Request<super::CopyToSnapshotRequest>,
@@ -2469,12 +2480,11 @@ pub mod shard_service_server {
             tonic::Status,
         >;
     }
-    /// What gateways ask of the retriever that owns a shard. Internal: it trusts its callers.
+    /// Reads and writes a shard, on the retriever that owns it, for gateways. Internal: it trusts its callers.
     ///
-    /// Every call may be repeated. Every call fails with UNAVAILABLE and the reason NOT_OWNER if another
-    /// node owns the shard, SHARD_OPENING while this one takes it over, SHARD_RESTARTING while it heals;
-    /// and with ABORTED and the reason CORPUS_CHANGED if the corpus was deleted or made anew since the
-    /// caller looked it up.
+    /// Every call may be repeated. Every call fails with UNAVAILABLE and the reason NOT_OWNER if another node owns the
+    /// shard, SHARD_OPENING while this node takes it over, SHARD_RESTARTING while it recovers; and with ABORTED and the
+    /// reason CORPUS_CHANGED if the corpus was deleted or created again since the caller looked it up.
     #[derive(Debug)]
     pub struct ShardServiceServer<T> {
         inner: Arc<T>,
