@@ -4,7 +4,7 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo cluster-demo test fault-test check style bench cluster-bench load proto \
+.PHONY: help setup build install docs demo cluster-demo test fault-test check style bench cluster-bench load proto \
 	manifests deploy-check deploy-test images images-cuda
 
 # Where rustup puts cargo, for shells that were opened before.
@@ -42,11 +42,15 @@ install: setup ## Build the fast `clew` and install it with its embedding model:
 	cp -RL $(or $(CLEW_MODEL_DIR),.cache/models/all-MiniLM-L6-v2) $(INSTALLED)/share/clew/model
 	@echo "installed: $(INSTALLED)/bin/clew, with its model in $(INSTALLED)/share/clew/model"
 
+docs: ## Build the documentation as a website in target/docs
+	@.setup/install docs
+	PATH="$(CURDIR)/.cache/tools/bin:$$PATH" mdbook build docs
+
 demo: build ## Remember the documentation of Clew's own dependencies and ask about it
-	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/demo.py
+	@CLEW=$(CLEW) $(PYTHON) examples/demo/demo.py
 
 cluster-demo: build ## The same with every service a process of its own, over a real Redis
-	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/cluster.py
+	@CLEW=$(CLEW) $(PYTHON) examples/demo/cluster.py
 
 # The tests of real processes in tests/end_to_end run the program and the Python client, too.
 test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
@@ -63,18 +67,20 @@ fault-test: build ## Hurt a cluster in all ways, at least three times each, and 
 check: style ## Check format, dependencies and lints
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-style: setup $(PYTHON_PACKAGES) ## Check format and dependencies only
+style: setup $(PYTHON_PACKAGES) ## Check format, dependencies, links and structure only
 	cargo fmt --all --check
-	$(PYTHON) tests/dependency_policy.py
+	$(PYTHON) tests/policy/dependencies.py
+	$(PYTHON) tests/policy/links.py
+	$(PYTHON) tests/policy/structure.py
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --locked check; \
 	else echo "cargo-deny is not installed: advisories were not checked"; fi
 
 bench: demo ## Measure encoder, ingestion and search on this machine
 	cargo bench --profile dev --workspace --bench '*'
-	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/demo.py bench
+	@CLEW=$(CLEW) $(PYTHON) examples/demo/demo.py bench
 
 cluster-bench: build ## Measure what a cluster costs and gains on this machine
-	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/bench_cluster.py
+	@CLEW=$(CLEW) $(PYTHON) benches/bench_cluster.py
 
 # `make load SCENARIOS="search-ladder tenant-storm"`; without, the short mixed one.
 load: build ## Measure a fresh server under load; reports go to .cache/load

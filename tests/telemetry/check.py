@@ -1,7 +1,7 @@
 """Holds alerts and dashboards to what they promise. Fails with everything that is wrong.
 
 - The alert rules are rules, and their tests pass (`promtool`).
-- Every alert is shown to fire, and not to fire, and has a place in the README for whoever it wakes.
+- Every alert is shown to fire, and not to fire, and has a place in the runbook for whoever it wakes.
 - Every expression of every panel is one that Prometheus can read.
 - With `--scrape FILE`, what a real server answered to `GET /metrics`: every metric that is asked about is
   one of those.
@@ -19,6 +19,7 @@ from pathlib import Path
 import yaml
 
 WORKSPACE = Path(__file__).resolve().parent.parent.parent
+RUNBOOK = WORKSPACE / "docs/operate/runbook.md"
 CHART = WORKSPACE / "helm" / "clew"
 ALERTS = CHART / "alerts" / "clew.yaml"
 TESTS = CHART / "alerts" / "clew_test.yaml"
@@ -79,8 +80,8 @@ def untested():
 
 
 def unexplained():
-    """Alerts that the README has no heading for."""
-    headings = re.findall(r"^#+ (.+)$", (WORKSPACE / "README.md").read_text(), re.MULTILINE)
+    """Alerts that the runbook has no heading for."""
+    headings = re.findall(r"^#+ (.+)$", RUNBOOK.read_text(), re.MULTILINE)
     anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     for alert in alerts():
         annotations = alert.get("annotations", {})
@@ -91,7 +92,7 @@ def unexplained():
             yield f"{ALERTS.name}: {alert['alert']} has no severity"
         anchor = annotations.get("runbook", "").partition("#")[2]
         if anchor not in anchors:
-            yield f"README.md has no heading `{anchor}` for {alert['alert']}"
+            yield f"{RUNBOOK.name} has no heading `{anchor}` for {alert['alert']}"
 
 
 def unreadable():

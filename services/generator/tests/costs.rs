@@ -1,5 +1,5 @@
 //! Counts the requests to a language model. `cargo test --workspace --test costs -- --nocapture`
-//! prints the table of the README.
+//! prints the table of `docs/models.md`.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -16,7 +16,7 @@ use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::json;
 
 /// Real text to read.
-const TEXT: &str = include_str!("../../../README.md");
+const TEXT: &str = include_str!("../../../ARCHITECTURE.md");
 /// Bytes of a passage: about 256 tokens.
 const PASSAGE_BYTES: usize = 1000;
 

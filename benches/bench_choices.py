@@ -1,6 +1,6 @@
 """Multiple choice without a language model: how often the option that a text supports most is the right one.
 
-    CLEW=target/debug/clew python3 services/clew/demo/bench_choices.py quality.jsonl [SECONDS]
+    CLEW=target/debug/clew python3 benches/bench_choices.py quality.jsonl [SECONDS]
 
 The file has a line of JSON for each document: `doc_id`, `document`, `questions` whose texts end in options
 `(A) ... (B) ... (C) ... (D) ...`, and `answers` that begin with the right option's letter. Each option is asked with

@@ -16,7 +16,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-WORKSPACE = Path(__file__).resolve().parent.parent
+WORKSPACE = Path(__file__).resolve().parent.parent.parent
 # `name v1.2.3 (proc-macro) (where it comes from, unless the default registry)|licence (*)`
 LINE = re.compile(r"(\S+) v(\S+)(?: \(proc-macro\))?(?: \(([^()]+)\))?\|(.*?)(?: \(\*\))?")
 

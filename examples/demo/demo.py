@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-WORKSPACE = Path(__file__).resolve().parents[3]
+WORKSPACE = Path(__file__).resolve().parents[2]
 DATA = WORKSPACE / ".clew/demo"
 SMALL = set(
     "burn clap clap_builder lancedb prost ractor rayon regex serde tokio tonic tracing".split()

@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples/demo"))
+
 from cluster import PROGRAMS, Cluster, Process
 from demo import WORKSPACE, documented_crates
 

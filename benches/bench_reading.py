@@ -1,6 +1,6 @@
 """What walking a tree saves: how much of a text each question has read, and what it costs.
 
-    CLEW=target/debug/clew python3 services/clew/demo/bench_reading.py quality.jsonl [STRATEGY...]
+    CLEW=target/debug/clew python3 benches/bench_reading.py quality.jsonl [STRATEGY...]
 
 The file has a line of JSON for each document: `doc_id`, `document`, and `questions`, each a text. Documents go
 into a corpus in a temporary directory; each question is asked of its own document.

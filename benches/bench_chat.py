@@ -1,6 +1,6 @@
 """What a memory of conversations costs as it grows: appending a turn, and recalling.
 
-    CLEW=target/debug/clew .cache/python/bin/python services/clew/demo/bench_chat.py [SESSIONS...]
+    CLEW=target/debug/clew .cache/python/bin/python benches/bench_chat.py [SESSIONS...]
 
 It needs the Python packages of `tests/python/requirements.txt`. One user's sessions of two rounds each, made up, go
 into a server of its own on a temporary directory; at each number of SESSIONS (500 and 5000 unless told) one turn
@@ -19,7 +19,7 @@ import time
 import grpc
 from grpc_tools import protoc
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 CALLS = 100
 PATIENCE = 60
 THINGS = ["bicycle", "oven", "garden", "violin", "passport", "camera", "boat", "carpet", "lamp", "coat"]
