@@ -56,7 +56,8 @@ pub use embedding_model::{Description, EmbeddingModel};
 pub use engine::Scratch;
 pub use error::Error;
 pub use language_model::LanguageModel;
-pub use options::{DeviceChoice, LanguageModelOptions, ModelOptions, PathChoice, PrecisionChoice};
+pub use options::{
+    DeviceChoice, LanguageModelOptions, ModelOptions, PathChoice, Precision, PrecisionChoice,
+};
 pub use reranker::Reranker;
 pub use roofline::Roofline;
-pub use route::Precision;

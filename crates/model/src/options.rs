@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use burn::tensor::DType;
 use serde::{Deserialize, Serialize};
 
-use crate::Precision;
 
 /// Options of an embedding model or a reranker: device, precision and code path. The default suits
 /// any machine: the fastest path on the CPU.
@@ -111,4 +111,33 @@ pub enum PathChoice {
     Burn,
     /// The packed forward pass of `clew-packed-bert`, on x86-64 CPUs.
     Packed,
+}
+
+/// Number format of the factors of the large matrix products. Sums are 32-bit floats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32-bit floats.
+    #[default]
+    Float32,
+    /// bfloat16.
+    BFloat16,
+}
+
+impl Precision {
+    pub(crate) fn dtype(self) -> DType {
+        match self {
+            Self::Float32 => DType::F32,
+            Self::BFloat16 => DType::BF16,
+        }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Float32 => "float32",
+            Self::BFloat16 => "bfloat16",
+        })
+    }
 }

@@ -8,7 +8,7 @@ use clew_packed_bert::Kernel;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{Budget, Layout};
-use crate::{DeviceChoice, Error, ModelOptions, PathChoice, PrecisionChoice};
+use crate::{DeviceChoice, Error, ModelOptions, PathChoice, Precision, PrecisionChoice};
 
 /// Tokens per step where the caller does not say. On a CPU any number from 256 to 2048 has the same
 /// throughput of real tokens; a smaller number pads less and lets an interactive text in sooner. A
@@ -16,35 +16,6 @@ use crate::{DeviceChoice, Error, ModelOptions, PathChoice, PrecisionChoice};
 const PACKED_BATCH_TOKENS: usize = 512;
 const BURN_CPU_BATCH_TOKENS: usize = 256;
 const BURN_CUDA_BATCH_TOKENS: usize = 16_384;
-
-/// Number format of the factors of the large matrix products. Sums are 32-bit floats.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Precision {
-    /// 32-bit floats.
-    #[default]
-    Float32,
-    /// bfloat16.
-    BFloat16,
-}
-
-impl Precision {
-    pub(crate) fn dtype(self) -> DType {
-        match self {
-            Self::Float32 => DType::F32,
-            Self::BFloat16 => DType::BF16,
-        }
-    }
-}
-
-impl fmt::Display for Precision {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Float32 => "float32",
-            Self::BFloat16 => "bfloat16",
-        })
-    }
-}
 
 /// Code path that will compute, and its number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
