@@ -1,7 +1,9 @@
-//! What nodes of a role keep for each other to save work, and may lose at any time.
+//! Cache in Redis that nodes of a role share to save work, and whose entries may vanish at any
+//! time.
 //!
-//! A cache is never waited for long: a Redis that is slow or away counts as one that holds nothing, and
-//! is asked again only after a pause. Nor does a cache take the room that leases and members need.
+//! No caller waits long for the cache. If Redis is slow or unreachable, the cache behaves as if it
+//! were empty and Redis is asked again only after a pause. The cache also leaves free the memory
+//! that leases and members need.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,16 +13,16 @@ use tokio::sync::Semaphore;
 use crate::connection::Redis;
 use crate::health::is_nearly_full;
 
-/// How long an answer is waited for; what a cache saves takes longer.
+/// Maximum wait for an answer. The work that the cache saves takes longer.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How long a Redis that did not answer is left alone.
+/// Time for which a Redis that did not answer is not asked again.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long an entry is kept.
+/// Time to live of an entry.
 const KEPT: Duration = Duration::from_secs(600);
-/// Bytes of an entry at most; more is not kept.
+/// Maximum size of an entry in bytes. Longer values are not cached.
 const ENTRY_BYTES: usize = 64 << 10;
-/// Entries that are written at the same time: what they take while it is found out that there is no room is little
-/// beside what is left free.
+/// Maximum number of concurrent writes. The memory that they take while they check for room is
+/// small compared with what is left free.
 const WRITES: usize = 16;
 
 /// A cache that the nodes of a cluster share. Cheap to clone.
@@ -36,7 +38,7 @@ impl Cache {
         Self { redis, away_until: Arc::default(), writes: Arc::new(Semaphore::new(WRITES)) }
     }
 
-    /// What was kept by that key; `None` also if it cannot be known soon.
+    /// Returns the cached value. Returns `None` on a miss or if Redis does not answer in time.
     pub async fn get(&self, key: &str) -> Option<Vec<u8>> {
         let redis = self.reachable()?;
         let mut command = redis::pipe();
@@ -51,7 +53,8 @@ impl Cache {
         }
     }
 
-    /// Keeps `value` for a while, if there is room and it can be done soon; does not wait for it.
+    /// Caches `value` for ten minutes if there is room and Redis answers soon. Does not wait for
+    /// the write.
     pub fn put(&self, key: &str, value: Vec<u8>) {
         let Some(redis) = self.reachable().filter(|_| value.len() <= ENTRY_BYTES) else { return };
         let redis = Arc::clone(redis);
@@ -62,7 +65,7 @@ impl Cache {
         tokio::spawn(async move {
             let turn = tokio::time::timeout(PATIENCE, cache.writes.acquire()).await;
             let Ok(Ok(_turn)) = turn else { return };
-            // Redis drops nothing by itself, and a full one takes no signs of life either.
+            // Redis evicts nothing by itself, and a full Redis also rejects heartbeats.
             if is_nearly_full(&redis, &key).await {
                 return;
             }
@@ -82,7 +85,7 @@ impl Cache {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        // Nothing is left half done by a panic in here.
+        // A panic while the lock is held leaves no partial change, so poisoning can be ignored.
         self.away_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,40 +12,45 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::connection::RedisAddress;
 use crate::member::{Address, Member, MemberState, NodeId, Role};
 
-/// Section `cluster`: how this node finds the others. With neither `redis` nor `members` the node is
-/// alone.
+/// Section `cluster`: how this node finds the other nodes. Without `redis`, `members` and
+/// `services`, the node is alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterConfig {
-    /// Address of the Redis that holds membership and leases: one server, such as `redis://host:6379/0`, the one that
-    /// Sentinels name the master, such as `redis+sentinel://host:26379,host:26379/master`, or a Redis Cluster, such as
-    /// `redis+cluster://host:6379,host:6379`; with TLS, `rediss://`, `rediss+sentinel://` and `rediss+cluster://`. It
-    /// may lose everything at any time. Excludes `members`.
+    /// Address of the Redis that holds membership and leases. One server: `redis://host:6379/0`.
+    /// The master that Sentinels name: `redis+sentinel://host:26379,host:26379/master`. A Redis
+    /// Cluster: `redis+cluster://host:6379,host:6379`. With TLS: `rediss://`, `rediss+sentinel://`
+    /// and `rediss+cluster://`. Redis may lose all data at any time. Excludes `members` and
+    /// `services`.
     pub redis: Option<RedisUrl>,
-    /// How a Redis with TLS is known.
+    /// Certificates for a Redis with TLS.
     pub redis_tls: RedisTlsConfig,
-    /// Beginning of every key in Redis, 1 to 64 of `a-z`, `0-9`, `-`, `_`, `:`. Clusters that share a Redis
-    /// need different ones.
+    /// Prefix of every key in Redis: 1 to 64 of `a-z`, `0-9`, `-`, `_`, `:`. Clusters that share a
+    /// Redis need different prefixes.
     pub redis_prefix: String,
-    /// Nodes by name, the same list on each of them, for a cluster without Redis: every shard stays where
-    /// it is placed. All retrievers are among them. Excludes `redis`.
+    /// Nodes of a cluster without Redis. The list is the same on every node and names all
+    /// retrievers. Every shard stays where it is placed. Excludes `redis`.
     pub members: Vec<MemberConfig>,
-    /// More nodes of a cluster without Redis: all that DNS finds by the name of a service, as the names
-    /// of headless services in Kubernetes tell. They are looked up every `member_ttl_ms`. Excludes
-    /// `redis`.
+    /// Further nodes of a cluster without Redis: all addresses that DNS returns for a service name,
+    /// such as a headless service in Kubernetes. The names are resolved every `member_ttl_ms`.
+    /// Excludes `redis`.
     pub services: Vec<ServiceConfig>,
-    /// This node's name, unique in the cluster. Without it the host's name and a random number; with
-    /// `members` and no `services` it has to be one of theirs.
+    /// Name of this node, unique in the cluster. Defaults to the host name and a random number.
+    /// With `members` and no `services`, it must be the `id` of one of the `members`.
     pub node_id: Option<NodeId>,
-    /// Address the other nodes reach this one at, `http://host:port`. Without it the one it listens on.
+    /// Address where the other nodes reach this one, `http://host:port`. Defaults to the address
+    /// that it listens on.
     pub advertise: Option<Address>,
-    /// Milliseconds between two signs of life, 20 to 60,000. Fewer makes changes known sooner.
+    /// Milliseconds between two heartbeats, 20 to 60,000. A shorter interval makes changes known
+    /// sooner.
     pub heartbeat_ms: u64,
-    /// Milliseconds without a sign of life after which a member counts as gone, at least three times
-    /// `heartbeat_ms`. Fewer heals sooner and takes a hiccup for a crash more often.
+    /// Milliseconds without a heartbeat after which a member counts as gone: at least three times
+    /// `heartbeat_ms`, at most 600,000. A lower value detects crashes sooner and more often
+    /// mistakes a short stall for a crash.
     pub member_ttl_ms: u64,
-    /// Milliseconds a lease lasts without being renewed, at least three times `lease_renew_ms`, at most
-    /// 600,000. A crashed owner's shards wait so long for their next one.
+    /// Milliseconds that a lease lasts without being renewed: at least three times
+    /// `lease_renew_ms`, at most 600,000. The shards of a crashed owner wait this long for their
+    /// next owner.
     pub lease_ttl_ms: u64,
     /// Milliseconds between two renewals of leases, 20 to 60,000.
     pub lease_renew_ms: u64,
@@ -55,15 +60,15 @@ pub struct ClusterConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RedisTlsConfig {
-    /// Certificate of the authority that certifies the servers, Sentinels included. Without it those that this system
-    /// trusts.
+    /// Certificate of the authority that certifies the servers, including Sentinels. Defaults to
+    /// the authorities that this system trusts.
     pub ca: Option<PathBuf>,
-    /// This node's certificate, where the servers ask for one. Needs `key`.
+    /// Certificate of this node, if the servers require one. Needs `key`.
     pub certificate: Option<PathBuf>,
-    /// The private key of the certificate.
+    /// Private key of the certificate.
     pub key: Option<PathBuf>,
-    /// The name that the servers are certified for, where that is not the host that each is reached at, as with servers
-    /// that tell each other's addresses by numbers.
+    /// Name in the servers' certificates, if it differs from the host by which each server is
+    /// reached. Servers that announce each other by IP address need it.
     pub server_name: Option<String>,
 }
 
@@ -85,25 +90,25 @@ impl RedisTlsConfig {
     }
 }
 
-/// A node of a fixed list.
+/// One node of a fixed list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberConfig {
-    /// Its name.
+    /// Name of the node.
     pub id: NodeId,
-    /// Where the others reach it, `http://host:port`.
+    /// Address where the other nodes reach it, `http://host:port`.
     pub address: Address,
-    /// What it does.
+    /// Roles of the node.
     pub roles: BTreeSet<Role>,
 }
 
-/// Nodes that a name in DNS stands for.
+/// The nodes behind one DNS name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceConfig {
-    /// The name and the nodes' port, `http://name:port`.
+    /// The DNS name and the port of the nodes, `http://name:port`.
     pub address: Address,
-    /// What each of them does: anything but to own shards.
+    /// Roles of each of these nodes: any except retriever, because these nodes own no shards.
     pub roles: BTreeSet<Role>,
 }
 
@@ -113,7 +118,7 @@ impl From<MemberConfig> for Member {
     }
 }
 
-/// Address of a Redis server. It may hold a password, which is shown nowhere.
+/// Address of a Redis server. It may contain a password, which is never displayed.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct RedisUrl(String);
@@ -127,7 +132,8 @@ impl RedisUrl {
         let scheme_end = self.0.find("://").map_or(0, |at| at + 3);
         let (scheme, rest) = self.0.split_at(scheme_end);
         match (rest.rfind('@'), rest.find('?')) {
-            // One of two passwords holds what nobody escaped.
+            // An unescaped character in one of two passwords makes the boundary ambiguous: hide
+            // everything.
             (Some(at), Some(mark)) if mark < at => format!("{scheme}***"),
             (at, mark) => {
                 let (begin, end) = (at.map_or(0, |at| at + 1), mark.unwrap_or(rest.len()));
@@ -175,19 +181,21 @@ impl Default for ClusterConfig {
     }
 }
 
-/// Longest anyone waits for Redis, connecting included: many times what a healthy one takes.
+/// Maximum time for a Redis command, including connecting. A healthy Redis takes a small fraction
+/// of it.
 const REDIS_PATIENCE: Duration = Duration::from_secs(1);
 
 impl ClusterConfig {
-    /// Whether there can be other nodes.
+    /// Returns whether the configuration allows for other nodes.
     pub fn is_cluster(&self) -> bool {
         self.redis.is_some() || !self.members.is_empty() || !self.services.is_empty()
     }
 
-    /// Refuses what contradicts itself and values out of range.
+    /// Rejects contradictory settings and values out of range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming every offending key, if a setting is
+    /// invalid.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         if let Some(redis) = &self.redis {
@@ -264,7 +272,7 @@ impl ClusterConfig {
         }
     }
 
-    /// Refuses a node that has to be named and is not.
+    /// Rejects a retriever that is not listed in `members` although `services` is set.
     pub(crate) fn may_be_unnamed(&self, me: &Member) -> Result<(), Error> {
         if self.services.is_empty() || !me.roles.contains(&Role::Retriever) {
             return Ok(());
@@ -292,8 +300,8 @@ impl ClusterConfig {
         Duration::from_millis(self.lease_renew_ms)
     }
 
-    /// How long a command to Redis may take: short enough that an attempt that hangs leaves time for the
-    /// next before a lease or a member's record ends.
+    /// Returns the maximum duration of a command to Redis. It is short enough that after an attempt
+    /// that hangs, another can be made before a lease or a member's record expires.
     pub(crate) fn redis_patience(&self) -> Duration {
         self.lease_renew().min(self.member_ttl() / 3).min(REDIS_PATIENCE)
     }

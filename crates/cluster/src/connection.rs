@@ -1,10 +1,11 @@
-//! Connections to Redis, made anew after every failure, and no wait without an end.
+//! Connections to Redis that are re-established after every failure, with a limit on every wait.
 //!
-//! The client's own managers of connections (to one server, through Sentinels, to a cluster) are not used: they hold
-//! commands back while they reconnect with growing delays, and keep a connection whose peer has gone silent. Here a
-//! command finds the server that has its keys and connects if need be, and all of it happens within one short limit.
-//! Whatever fails has its server looked for anew by the next command, which is all that a failover or a slot that
-//! moved needs: nobody may rely on what Redis holds.
+//! The connection managers of the `redis` crate (for one server, Sentinels, or a cluster) are not
+//! used. They hold commands back while they reconnect with growing delays, and they keep a
+//! connection whose peer has gone silent. Here, a command finds the server that has its keys and
+//! connects if necessary, all within one short time limit. After a failure, the next command looks
+//! up the server anew. That is sufficient after a failover or a moved slot: nothing may rely on the
+//! contents of Redis.
 
 mod address;
 mod link;
@@ -23,19 +24,19 @@ use self::link::{Connector, Link};
 use self::slots::{Slots, redirection, slot_of};
 use crate::config::ClusterConfig;
 
-/// Version of what the keys hold; part of every key, so that nodes of two versions never read each
-/// other's.
+/// Version of the data layout. It is part of every key, so that nodes of two versions never read
+/// each other's keys.
 const LAYOUT: &str = "v1";
-/// Servers that a command follows its keys to at most.
+/// Maximum number of servers that a command is sent to while it follows redirections.
 const REDIRECTIONS: usize = 4;
 
-/// A Redis that may be away.
+/// A Redis that may be unreachable.
 pub(crate) struct Redis {
     address: RedisAddress,
     connector: Connector,
-    /// Begins every key.
+    /// Prefix of every key.
     prefix: String,
-    /// Begins the keys that are used together, which a cluster has to hold at one place.
+    /// Prefix of keys that one command uses together. A Redis Cluster must hold them in one slot.
     prefix_together: String,
     patience: Duration,
     state: Mutex<State>,
@@ -43,19 +44,20 @@ pub(crate) struct Redis {
 
 #[derive(Default)]
 struct State {
-    /// Counts connections, so that the failure of an old one does not end a newer one.
+    /// Number of connections made so far, so that the failure of an old connection does not close a
+    /// newer one.
     generation: u64,
     links: BTreeMap<Place, (u64, Link)>,
-    /// As the Sentinels told.
+    /// The master, as the Sentinels reported it.
     master: Option<Place>,
-    /// As a server of the cluster told.
+    /// The slot table, as a server of the cluster reported it.
     slots: Slots,
-    /// Counts questions where keys are, so that the next one begins with another server.
+    /// Number of lookups so far, so that the next one starts with another server.
     looks: usize,
 }
 
-/// The server that a command is at, and the generation of the connection to it once it is made: what is given up if
-/// the command fails.
+/// The server that a command currently uses, and the generation of the connection to it once there
+/// is one. If the command fails, this connection is discarded.
 #[derive(Default)]
 struct Tracked(Mutex<Option<(Place, Option<u64>)>>);
 
@@ -69,16 +71,17 @@ impl Tracked {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(Place, Option<u64>)>> {
-        // Nothing is left half done by a panic in here.
+        // A panic while the lock is held leaves no partial change, so poisoning can be ignored.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Redis {
-    /// Connects nowhere yet: a node starts without Redis, too.
+    /// Creates a client without connecting, so that a node also starts while Redis is unreachable.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] naming the key at fault.
+    /// Returns [`ErrorKind::InvalidInput`], naming the offending key, if the address is invalid or
+    /// a certificate file cannot be used.
     pub(crate) async fn new(config: &ClusterConfig) -> Result<Option<Self>, Error> {
         let Some(url) = &config.redis else { return Ok(None) };
         let address = RedisAddress::parse(url.reveal());
@@ -92,20 +95,23 @@ impl Redis {
         Ok(Some(Self { address, connector, prefix, prefix_together, patience, state }))
     }
 
-    /// The full name of a key that is used together with others.
+    /// Returns the full name of a key that is used together with others.
     pub(crate) fn key(&self, name: impl std::fmt::Display) -> String {
         format!("{}:{name}", self.prefix_together)
     }
 
-    /// The full name of a key that is used alone, and may lie anywhere; see [`Self::query_alone`].
+    /// Returns the full name of a key that is used alone and may lie in any slot, see
+    /// [`Self::query_alone`].
     pub(crate) fn key_alone(&self, name: impl std::fmt::Display) -> String {
         format!("{}:{name}", self.prefix)
     }
 
-    /// Sends commands about keys of [`Self::key`] and reads their replies, within the patience that is configured.
+    /// Sends commands on keys made by [`Self::key`] and reads their replies, within the configured
+    /// patience.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`]; whether the commands were executed is then unknown.
+    /// Returns [`ErrorKind::Unavailable`] if Redis does not answer in time or refuses the commands.
+    /// It is then unknown whether the commands were executed.
     pub(crate) async fn query<T: FromRedisValue>(
         &self,
         doing: &str,
@@ -114,10 +120,10 @@ impl Redis {
         self.query_alone(doing, &self.prefix_together, commands).await
     }
 
-    /// As [`Self::query`], about one `key` of [`Self::key_alone`].
+    /// Does the same as [`Self::query`] for one `key` made by [`Self::key_alone`].
     ///
     /// # Errors
-    /// As [`Self::query`].
+    /// Returns the same errors as [`Self::query`].
     pub(crate) async fn query_alone<T: FromRedisValue>(
         &self,
         doing: &str,
@@ -128,8 +134,9 @@ impl Redis {
         self.within_patience(doing, &used, self.send(slot_of(key), commands, &used)).await
     }
 
-    /// What [`Self::query_alone`] answers, if it does so soon; `None` otherwise. It is asked to its own end all the same,
-    /// so that a server that went silent is given up: nobody else may ask it anything.
+    /// Returns the reply of [`Self::query_alone`] if it comes within `soon`, or `None`. The query
+    /// itself continues to its own time limit, so that the connection to a server that went silent
+    /// is discarded: there may be no other caller that would notice.
     pub(crate) async fn query_soon<T: FromRedisValue + Send + 'static>(
         self: &Arc<Self>,
         doing: &'static str,
@@ -142,10 +149,10 @@ impl Redis {
         tokio::time::timeout(soon, asked).await.ok()?.ok()?.ok()
     }
 
-    /// As [`Self::query`], of one of [`Self::masters`].
+    /// Does the same as [`Self::query`] on one of the [`Self::masters`].
     ///
     /// # Errors
-    /// As [`Self::query`].
+    /// Returns the same errors as [`Self::query`].
     pub(crate) async fn query_at<T: FromRedisValue>(
         &self,
         doing: &str,
@@ -160,10 +167,10 @@ impl Redis {
         self.within_patience(doing, &used, asking).await
     }
 
-    /// All servers that hold keys.
+    /// Returns all servers that hold keys.
     ///
     /// # Errors
-    /// As [`Self::query`].
+    /// Returns the same errors as [`Self::query`].
     pub(crate) async fn masters(&self) -> Result<Vec<Place>, Error> {
         let used = Tracked::default();
         let locating = self.locate(slot_of(&self.prefix_together), &used);
@@ -188,22 +195,23 @@ impl Redis {
         );
         let error = match done {
             Ok(Ok(reply)) => return Ok(reply),
-            // The server is there, and would say the same again.
+            // The server works and would give the same answer again, so its connection is kept.
             Ok(Err(error)) if is_refusal(&error) => return Err(unavailable.with_source(error)),
             Ok(Err(error)) => unavailable.with_source(error),
             Err(elapsed) => unavailable.with_source(elapsed),
         };
-        // Also after another error of the server: one that became a replica is left by looking for its master anew.
+        // The connection is discarded after any other error of the server, too: if the server
+        // became a replica, the next command has to look up its master anew.
         self.give_up(used);
         Err(error)
     }
 
-    /// Forgets a connection and what led to it.
+    /// Discards a connection and the topology that led to it.
     fn give_up(&self, used: &Tracked) {
         let Some((place, generation)) = used.take() else { return };
         let mut state = self.lock();
         let current = state.links.get(&place).map(|(generation, _)| *generation);
-        // Otherwise another has made it anew since.
+        // If the generations differ, another command has reconnected since.
         if current == generation {
             state.links.remove(&place);
             state.master = None;
@@ -229,7 +237,7 @@ impl Redis {
             let Some((kind, told)) = redirected(&error) else { return Err(error) };
             let Some((slot, to)) = redirection(&told, &place) else { return Err(error) };
             asking = match kind {
-                // It is being moved, and for this time only there.
+                // The slot is being moved: only this command is redirected.
                 ServerErrorKind::Ask => Some(asked_for(commands)),
                 _ => {
                     self.lock().slots.moved(slot, to.clone());
@@ -241,7 +249,7 @@ impl Redis {
         Err(refusal("the keys are moved on and on"))
     }
 
-    /// Where the keys of a slot are.
+    /// Returns the server that has the keys of a slot.
     async fn locate(&self, slot: u16, used: &Tracked) -> Result<Place, RedisError> {
         match &self.address.topology {
             Topology::One(place) => Ok(place.clone()),
@@ -257,7 +265,7 @@ impl Redis {
                     if let Some(place) = state.slots.owner(slot) {
                         return Ok(place.clone());
                     }
-                    // What was connected to may have outlived the seeds.
+                    // Servers that were connected earlier may have outlived the seeds.
                     let known = state.links.keys().filter(|place| !seeds.contains(place));
                     seeds.iter().chain(known).cloned().collect()
                 };
@@ -266,7 +274,8 @@ impl Redis {
         }
     }
 
-    /// Asks one after the other, each for a part of the patience, beginning with another each time.
+    /// Asks the servers one after the other, each for a part of the patience. Each call starts with
+    /// another server.
     async fn first_to_tell(
         &self,
         mut servers: Vec<Place>,
@@ -292,7 +301,7 @@ impl Redis {
         Err(failure)
     }
 
-    /// Asks one server where the keys of a slot are, and remembers it.
+    /// Asks one server where the keys of a slot are, and remembers the answer.
     async fn ask(&self, server: &Place, slot: u16, used: &Tracked) -> Result<Place, RedisError> {
         match &self.address.topology {
             Topology::One(_) => Ok(server.clone()),
@@ -305,7 +314,7 @@ impl Redis {
         }
     }
 
-    /// Which server is the master, as one Sentinel knows.
+    /// Asks one Sentinel which server is the master.
     async fn ask_sentinel(
         &self,
         sentinel: &Place,
@@ -321,7 +330,7 @@ impl Redis {
         Ok(Place::Tcp(host, port))
     }
 
-    /// Which server has the slot, as one server of the cluster knows.
+    /// Asks one server of the cluster which server has the slot.
     async fn ask_server(
         &self,
         server: &Place,
@@ -338,7 +347,7 @@ impl Redis {
         Ok(owner)
     }
 
-    /// The connection to a server.
+    /// Returns the connection to a server, and connects if there is none.
     async fn link(&self, place: &Place, used: &Tracked) -> Result<Link, RedisError> {
         {
             let state = self.lock();
@@ -348,7 +357,7 @@ impl Redis {
             }
         }
         used.note(place, None);
-        // Boxed: a handshake is a large future, and commands hardly ever wait for one.
+        // Boxed because the handshake is a large future and commands rarely wait for one.
         let mut link = Box::pin(self.connector.connect(place, &self.address.login)).await?;
         if matches!(self.address.topology, Topology::Sentinels { .. }) {
             is_master(&mut link).await?;
@@ -356,19 +365,19 @@ impl Redis {
         let mut state = self.lock();
         state.generation += 1;
         let generation = state.generation;
-        // Several may have connected at once; the last one's is kept for those who come.
+        // Several commands may have connected at once. Later commands use the last connection.
         state.links.insert(place.clone(), (generation, link.clone()));
         used.note(place, Some(generation));
         Ok(link)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing is left half done by a panic in here.
+        // A panic while the lock is held leaves no partial change, so poisoning can be ignored.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Refuses a server that is no master: what a Sentinel tells may be over.
+/// Rejects a server that is not a master: the answer of a Sentinel may be outdated.
 async fn is_master(link: &mut Link) -> Result<(), RedisError> {
     let role: Result<Value, RedisError> =
         redis::cmd("ROLE").query_async(&mut link.connection).await;
@@ -379,13 +388,14 @@ async fn is_master(link: &mut Link) -> Result<(), RedisError> {
             Ok(())
         }
         Ok(_) => Err(refusal("the server that a Sentinel named is no master")),
-        // It may be asked by few; then a write tells.
+        // The login may lack the permission for `ROLE`. In that case a failing write reveals a
+        // replica.
         Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoPerm) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Where the server says that the keys are, if that is why it refused.
+/// Returns the kind and the target of a redirection, if the error is one.
 fn redirected(error: &RedisError) -> Option<(ServerErrorKind, String)> {
     let errors = error.clone().into_server_errors()?;
     let (_, error) = errors.first()?;
@@ -397,7 +407,7 @@ fn redirected(error: &RedisError) -> Option<(ServerErrorKind, String)> {
     Some((kind, error.details()?.to_owned()))
 }
 
-/// The commands for a server that is being given the keys.
+/// Returns the commands with `ASKING` before each, for a server that is taking over the slot.
 fn asked_for(commands: &Pipeline) -> Pipeline {
     let mut asking = redis::pipe();
     for command in commands.cmd_iter() {
@@ -411,7 +421,7 @@ fn refusal(why: &'static str) -> RedisError {
     RedisError::from((redis::ErrorKind::Client, why))
 }
 
-/// Whether the server answered that it does not do it for us, or does not know it.
+/// Returns whether the server answered that it does not permit or does not know the command.
 pub(crate) fn is_refusal(error: &RedisError) -> bool {
     use redis::{ErrorKind, ServerErrorKind};
     let kinds = [ServerErrorKind::NoPerm, ServerErrorKind::ResponseError];

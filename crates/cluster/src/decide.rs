@@ -1,12 +1,14 @@
-//! What a retriever does about its shards.
+//! Decision of a retriever about each shard: open it, keep it, hand it over or close it.
 //!
-//! Every retriever decides for itself, from what it sees, again and again; nobody gives orders. The rules
-//! bring all of them to the same end, since they place shards alike once their views agree:
+//! Each retriever decides for itself, repeatedly, from what it sees. There is no coordinator. All
+//! retrievers reach the same result because placement is the same for all once their views agree.
+//! The rules:
 //!
 //! - Only the node that a shard is placed on opens it.
-//! - A holder that it is not placed on any more hands it over, as soon as the node that it is placed on
-//!   serves; until then it keeps it, so that a shard is never without owner for the sake of order.
-//! - Whoever may see the wrong picture moves nothing.
+//! - A holder hands a shard over when the shard is placed on another node that serves. Until then
+//!   it keeps the shard, so that no shard is without an owner merely because of a change of
+//!   placement.
+//! - A node whose view may be out of date moves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,53 +19,55 @@ use crate::placement;
 #[cfg(test)]
 mod model;
 
-/// What a retriever knows when it decides.
+/// The knowledge of a retriever when it decides.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// This node.
     pub me: &'a NodeId,
-    /// Everyone, this node included, see [`crate::Members::as_slice`].
+    /// All members, including this node, see [`crate::Members::as_slice`].
     pub members: &'a [Member],
-    /// Whether that may be out of date, see [`crate::Members::is_stale`].
+    /// Whether `members` may be out of date, see [`crate::Members::is_stale`].
     pub is_stale: bool,
     /// All shards of all corpora.
     pub wanted: &'a BTreeSet<ShardKey>,
-    /// The shards that this node has open, or is opening.
+    /// The shards that this node has open or is opening.
     pub held: &'a BTreeMap<ShardKey, Holding>,
-    /// Who has a lease of the others, see [`crate::Leases::owners`]; empty when that is not known.
+    /// Lease holders of the other shards, see [`crate::Leases::owners`]. Empty if they are unknown.
     pub owners: &'a BTreeMap<ShardKey, NodeId>,
-    /// Shards that this node hands over at the same time, so that a change of the cluster is felt by
-    /// few requests at a time.
+    /// Maximum number of shards that this node hands over at the same time, so that a change of the
+    /// cluster affects few requests at a time.
     pub hand_overs: usize,
 }
 
 /// A shard that this node has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
-    /// What its lease is worth.
+    /// Standing of its lease.
     pub standing: Standing,
-    /// Whether it is being handed over already.
+    /// Whether the hand-over has already begun.
     pub is_leaving: bool,
 }
 
-/// What to do about one shard.
+/// An action for one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Acquire its lease and open it.
     Open,
-    /// Take no more writes, finish what was accepted, give the lease back; the other takes it then.
+    /// Accept no more writes, finish what was accepted and give the lease back. Then the next owner
+    /// takes it.
     HandOver {
-        /// Who opens it next.
+        /// The node that opens it next.
         to: NodeId,
     },
-    /// Close it and give back the lease: it is another's, its corpus is gone, or it was about to be
-    /// handed over to a node that is gone.
+    /// Close the shard and give its lease back. Another node has it, its corpus is gone, or the
+    /// node that it was being handed over to is gone.
     Close,
-    /// Go on as before.
+    /// Continue as before.
     Keep,
 }
 
-/// What to do now: an action for every shard that is held, and for every one to be opened.
+/// Decides what to do now. Returns an action for every shard that is held and for every shard to
+/// open.
 pub fn decide(situation: &Situation<'_>) -> BTreeMap<ShardKey, Action> {
     let Situation { me, members, is_stale, wanted, held, owners, hand_overs } = *situation;
     let mut actions = BTreeMap::new();
@@ -74,10 +78,10 @@ pub fn decide(situation: &Situation<'_>) -> BTreeMap<ShardKey, Action> {
         let action = match (holding.standing, next) {
             (Standing::Lost, _) => Action::Close,
             _ if !wanted.contains(shard) => Action::Close,
-            // An end that has begun goes on, wherever the shard goes afterwards.
+            // A hand-over that has begun continues, whichever node the shard goes to.
             (_, Some(next)) if holding.is_leaving => Action::HandOver { to: next.id.clone() },
             (_, None) if holding.is_leaving => Action::Close,
-            // What cannot be given back, or may be wanted nowhere else, stays.
+            // Keep a shard whose lease cannot be given back, or that no other node should have.
             (Standing::Unconfirmed, _) | (_, None) => Action::Keep,
             (Standing::Held, Some(next)) if !is_stale && more_hand_overs > 0 => {
                 more_hand_overs -= 1;
@@ -89,7 +93,7 @@ pub fn decide(situation: &Situation<'_>) -> BTreeMap<ShardKey, Action> {
     }
     for shard in wanted.iter().filter(|shard| !held.contains_key(shard)) {
         let is_mine = placement::owner(shard, members).is_some_and(|owner| owner.id == *me);
-        // A lease of an earlier run of this node is given to it again.
+        // Redis gives a node the lease of its own earlier run again.
         let is_free = owners.get(shard).is_none_or(|owner| owner == me);
         if is_mine && is_free {
             actions.insert(shard.clone(), Action::Open);
@@ -193,7 +197,7 @@ mod tests {
             }
         }
         assert_eq!(scene.count(is_hand_over), 2, "no more while those are under way");
-        // Nobody is left to take them: what was on its way comes back, the rest stays.
+        // No node is left to take shards: those being handed over are closed, the rest stays.
         scene.members[1].state = MemberState::Draining;
         assert_eq!(scene.count(|action| *action == Action::Close), 2);
         assert_eq!(scene.count(|action| *action == Action::Keep), 30);

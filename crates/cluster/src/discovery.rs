@@ -1,8 +1,8 @@
-//! Nodes that are found by a DNS name which stands for all of them, as that of a headless service in
-//! Kubernetes does.
+//! Discovery of nodes through a DNS name that resolves to all of them, such as a headless service
+//! in Kubernetes.
 //!
-//! It is for nodes that own nothing: which they are may change at any time, and only those that call them
-//! have to know. Retrievers are placed shards on, so each of them is named.
+//! Only nodes that own nothing are found this way: their set may change at any time, and only their
+//! callers have to know them. Retrievers have shards placed on them and must be listed by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,7 +15,8 @@ use tokio::sync::watch;
 use crate::config::ServiceConfig;
 use crate::member::{Address, Member, MemberState, Members, NodeId};
 
-/// Looks all `services` up again and again, `every` so often, and shows who is there beside `known`.
+/// Resolves all `services` repeatedly, once per `every`, and publishes the nodes found together
+/// with `known`.
 pub(crate) async fn keep_looking(
     services: Vec<ServiceConfig>,
     known: Vec<Member>,
@@ -44,12 +45,12 @@ pub(crate) async fn keep_looking(
     }
 }
 
-/// What DNS said last.
+/// The last answers of DNS.
 struct Found {
     known: Vec<Member>,
-    /// By the service's address.
+    /// Nodes found, by the address of their service.
     found: BTreeMap<Address, Vec<Member>>,
-    /// Services whose last look-up failed.
+    /// Services whose last lookup failed.
     unanswered: BTreeSet<Address>,
 }
 
@@ -58,8 +59,8 @@ impl Found {
         Self { known, found: BTreeMap::new(), unanswered: BTreeSet::new() }
     }
 
-    /// Takes an answer in. Without one the last stays: a node that is gone is noticed by whoever calls
-    /// it, one that is forgotten by nobody.
+    /// Records an answer. After a failed lookup the last nodes stay: callers notice a node that is
+    /// gone, but no caller would notice a node that was dropped by mistake.
     fn note(&mut self, service: &ServiceConfig, answer: io::Result<Vec<SocketAddr>>) {
         match answer {
             Ok(places) => {
@@ -79,7 +80,7 @@ impl Found {
         }
     }
 
-    /// Those who are known, and those who were found at other addresses.
+    /// Returns the known nodes, and the nodes found at other addresses.
     fn members(&self) -> Members {
         let is_known = |address: &Address| self.known.iter().any(|known| known.address == *address);
         let found = self.found.values().flatten().filter(|member| !is_known(&member.address));
@@ -87,7 +88,8 @@ impl Found {
     }
 }
 
-/// A node at one of the addresses of a service; named after both, as it has no other name here.
+/// Returns the node at one address of a service. Its name is made of both, because it has no other
+/// here.
 fn member(service: &ServiceConfig, place: SocketAddr) -> Option<Member> {
     let (host, port) = service.address.authority().rsplit_once(':')?;
     let name = format!("{host}-{}-{port}", place.ip()).replace([':', '[', ']'], "-");
@@ -133,7 +135,7 @@ mod tests {
         );
         found.note(&encoders(), Err(io::Error::other("no answer")));
         assert_eq!(found.members().with_role(Role::Encoder).count(), 3);
-        // Whoever is known is not found a second time.
+        // A known node is not found a second time.
         found.note(&encoders(), at(&["10.0.0.3:7000", "10.0.0.1:7000"]));
         assert_eq!(ids(&found), ["encoders-10.0.0.3-7000", "me"]);
         found.note(&encoders(), at(&[]));

@@ -1,4 +1,4 @@
-//! What a Redis tells of itself: whether leases are safe there, and what time it thinks it is.
+//! Self-description of a Redis: whether leases are safe there, and how far its clock is off.
 
 use std::error::Error as _;
 use std::time::{Duration, SystemTime};
@@ -9,32 +9,33 @@ use redis::RedisError;
 use crate::config::ClusterConfig;
 use crate::connection::{Place, Redis, is_refusal};
 
-/// What a Redis tells of itself.
+/// Health of a Redis, as it reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RedisHealth {
-    /// Its version; empty if it does not say.
+    /// Version; empty if the server does not tell it.
     pub version: String,
-    /// What it does when its memory is full; `None` if it lets nobody know.
+    /// Behaviour when memory is full. `None` if the server does not tell it.
     pub eviction: Option<Eviction>,
-    /// How far its clock is from this machine's.
+    /// Difference between its clock and this machine's.
     pub clock: ClockOffset,
 }
 
-/// What a Redis does when its memory is full.
+/// Behaviour of a Redis when its memory is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// Its `maxmemory-policy`: `noeviction`, or which keys it drops.
+    /// The `maxmemory-policy`: `noeviction`, or which keys it evicts.
     pub policy: String,
-    /// Its `maxmemory` in bytes; 0: as much as the machine has, and nothing is dropped.
+    /// The `maxmemory` in bytes. 0 means no limit, so that nothing is evicted.
     pub max_memory: u64,
 }
 
 impl RedisHealth {
-    /// Asks the configured Redis, or all masters of a cluster, of which the worst is told; `None` if none is
-    /// configured.
+    /// Asks the configured Redis, or all masters of a cluster, and returns the worst answer.
+    /// Returns `None` if no Redis is configured.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if it does not answer in time.
+    /// Returns [`ErrorKind::Unavailable`] if Redis does not answer in time, and
+    /// [`ErrorKind::InvalidInput`] if its configuration cannot be used.
     pub async fn ask(config: &ClusterConfig) -> Result<Option<Self>, Error> {
         let Some(redis) = Redis::new(config).await? else { return Ok(None) };
         let (mut worst, mut away): (Option<Self>, Option<Error>) = (None, None);
@@ -49,7 +50,7 @@ impl RedisHealth {
             }
         }
         match (worst, away) {
-            // What some say holds, whatever those would say that are away.
+            // An answer counts even if other masters are unreachable.
             (Some(worst), _) => Ok(Some(worst)),
             (None, Some(error)) => Err(error),
             (None, None) => Ok(None),
@@ -73,7 +74,7 @@ impl RedisHealth {
             told => told,
         };
         let version = told.as_deref().and_then(|told| value(told, "redis_version"));
-        // Last, since a connection is there by now and what is asked comes back soon.
+        // The time is asked last, because there is a connection by now and the reply comes quickly.
         let mut time = redis::pipe();
         time.cmd("TIME");
         let asked = SystemTime::now();
@@ -93,13 +94,13 @@ impl RedisHealth {
         })
     }
 
-    /// Refuses a Redis that drops leases when its memory is full.
+    /// Rejects a Redis that evicts leases when its memory is full.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] that says what to set.
+    /// Returns [`ErrorKind::WrongState`], with the setting to change, if Redis may evict leases.
     pub fn check(&self) -> Result<(), Error> {
         let Some(Eviction { policy, max_memory }) = &self.eviction else { return Ok(()) };
-        // All of our keys have an expiry, so that every other policy drops some of them.
+        // All keys of Clew expire, so every other policy may evict some of them.
         if policy == "noeviction" || *max_memory == 0 {
             return Ok(());
         }
@@ -119,8 +120,8 @@ impl Eviction {
     }
 }
 
-/// Whether so much memory of the server that has `key` is used that what can be missed should be. One that is away or
-/// does not say counts as one that has room.
+/// Returns whether the server that has `key` uses more than three quarters of its memory, so that
+/// caching should stop. Returns `false` if the server is unreachable or does not tell.
 pub(crate) async fn is_nearly_full(redis: &Redis, key: &str) -> bool {
     let mut memory = redis::pipe();
     memory.cmd("INFO").arg("memory");
@@ -131,7 +132,8 @@ pub(crate) async fn is_nearly_full(redis: &Redis, key: &str) -> bool {
     most > 0 && used > most / 4 * 3
 }
 
-/// What `INFO` says, which managed servers answer that keep `CONFIG` for themselves; `None` if it is refused.
+/// Returns the reply to `INFO`, which managed servers answer even if they deny `CONFIG`. Returns
+/// `None` if it is refused.
 async fn info(redis: &Redis, master: &Place) -> Result<Option<String>, Error> {
     let mut info = redis::pipe();
     info.cmd("INFO");
@@ -140,7 +142,7 @@ async fn info(redis: &Redis, master: &Place) -> Result<Option<String>, Error> {
     Ok(told.map(|(told,)| told))
 }
 
-/// As the server is configured; `None` if it does not say.
+/// Returns the eviction settings of the server, or `None` if it does not tell them.
 async fn configured(redis: &Redis, master: &Place) -> Result<Option<Eviction>, Error> {
     let mut config = redis::pipe();
     config.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
@@ -153,7 +155,7 @@ async fn configured(redis: &Redis, master: &Place) -> Result<Option<Eviction>, E
     Ok(Eviction::told(of(&policy).as_deref(), of(&max_memory).as_deref()))
 }
 
-/// `None` if the server answered that it does not do it for us, or does not know it.
+/// Turns a refusal by the server (no permission, unknown command) into `None`.
 fn unless_refused<T>(asked: Result<T, Error>) -> Result<Option<T>, Error> {
     let error = match asked {
         Ok(told) => return Ok(Some(told)),
@@ -163,7 +165,7 @@ fn unless_refused<T>(asked: Result<T, Error>) -> Result<Option<T>, Error> {
     if cause.is_some_and(is_refusal) { Ok(None) } else { Err(error) }
 }
 
-/// The value that follows `key:` on a line of its own.
+/// Returns the value that follows `key:` at the beginning of a line.
 fn value<'a>(told: &'a str, key: &str) -> Option<&'a str> {
     let line = told.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     line.map(str::trim)

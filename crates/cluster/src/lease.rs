@@ -1,9 +1,10 @@
-//! Which node has which shard: leases in Redis.
+//! Leases in Redis, which say which node has which shard.
 //!
-//! A lease saves work, nothing else: two owners of one shard would refuse each other's commits, since the
-//! shard's tables are fenced in storage. So the leases may be as simple as they are: a key with a time to
-//! live, set if absent, renewed and deleted only by its holder, each by one script. Their numbers come
-//! from a counter that starts over when Redis is emptied, and nobody compares them.
+//! A lease only saves work. Correctness does not depend on it: the shard's tables are fenced in
+//! storage, so two owners of one shard would refuse each other's commits. Leases can therefore be
+//! simple: a key with a time to live, set if absent, renewed and deleted only by its holder, each
+//! by one script. The numbers in leases come from a counter that restarts when Redis is emptied,
+//! and are never compared for order.
 
 mod registry;
 mod renewal;
@@ -26,12 +27,13 @@ use crate::member::{Member, Members, NodeId, Role, ShardKey};
 use crate::membership::millis;
 use crate::placement;
 
-/// KEYS: lease, counter. ARGV: node, incarnation, time to live in ms. Returns whether it was given, and
-/// the lease that is there now.
+/// KEYS: lease, counter. ARGV: node, incarnation, time to live in ms. Returns whether the lease was
+/// given, and the lease that exists now.
 ///
-/// A node's own lease is given again: of an earlier run, which a node that restarts need not wait out,
-/// and of this run, whose reply may have been lost. A later run's is not, so that two processes that were
-/// given one name by mistake do not take turns.
+/// A node is given its own lease again. A lease of an earlier run, so that a node that restarts
+/// does not wait for it to expire. A lease of this run, because the reply may have been lost. A
+/// lease of a later run is refused, so that two processes with the same name by mistake do not take
+/// turns.
 const ACQUIRE: &str = r"
 local held = redis.call('GET', KEYS[1])
 if held then
@@ -47,19 +49,19 @@ redis.call('SET', KEYS[1], given, 'PX', ARGV[3])
 return {1, given}
 ";
 
-/// Leases that are asked about in one command.
+/// Number of leases that are read in one command.
 const OWNERS_CHUNK: usize = 512;
 
-/// The outcome of asking for a lease.
+/// The outcome of a request for a lease.
 #[derive(Debug)]
 pub enum Acquired {
-    /// It is this node's.
+    /// This node has the lease.
     Lease(Lease),
-    /// Another has the shard, or this node has it already.
+    /// Another node has the shard, or this node already has it.
     HeldBy(NodeId),
 }
 
-/// The leases of this node. Cheap to clone; when the last clone is dropped they are renewed no more.
+/// The leases of this node. Cheap to clone. Renewal stops when the last clone is dropped.
 #[derive(Clone)]
 pub struct Leases(Arc<Inner>);
 
@@ -76,7 +78,7 @@ enum Backing {
         time_to_live: Duration,
         renewal: JoinHandle<()>,
     },
-    /// Every shard is where it is placed among all members, for good.
+    /// Every shard stays where it is placed among all members.
     Placement(watch::Receiver<Arc<Members>>),
 }
 
@@ -89,8 +91,9 @@ impl Drop for Inner {
 }
 
 impl Leases {
-    /// Leases by placement alone, for a node without Redis: a shard is this node's if it is placed on it
-    /// among the retrievers of `members`, serving or not, and its lease is never lost.
+    /// Creates leases by placement alone, for a node without Redis. This node has a shard if the
+    /// shard is placed on it among the retrievers of `members`, serving or not. Such a lease is
+    /// never lost.
     pub fn by_placement(me: NodeId, members: watch::Receiver<Arc<Members>>) -> Self {
         let registry = Arc::new(Registry::new(false));
         let backing = Backing::Placement(members);
@@ -112,15 +115,17 @@ impl Leases {
         Self(Arc::new(Inner { me, incarnation, registry, backing }))
     }
 
-    /// Asks for the lease of `shard`.
+    /// Requests the lease of `shard`.
     ///
-    /// Right before the shard is taken over in storage, its standing has to be [`Standing::Held`] still:
-    /// a process that was stopped in between would end the ownership of whoever was given it since. Right after it,
-    /// the lease has to be asked about once more, see [`Lease::confirm`].
+    /// Check that the standing is still [`Standing::Held`] immediately before taking the shard over
+    /// in storage: if this process was paused in between, the takeover would end the ownership of a
+    /// node that was given the shard since. Call [`Lease::confirm`] immediately after the takeover.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if Redis is away. The lease may have been given all the same; asking
-    /// again gives it to this node, and to another after its time to live.
+    /// Returns [`ErrorKind::Unavailable`] if Redis is unreachable. The lease may have been given
+    /// all the same. Then this node gets it by asking again, and another node after the time to
+    /// live. Returns [`ErrorKind::WrongState`] if the key in Redis holds something else, or if no
+    /// member is a retriever.
     pub async fn acquire(&self, shard: &ShardKey) -> Result<Acquired, Error> {
         let Inner { me, incarnation, registry, backing } = &*self.0;
         if registry.holds(shard) {
@@ -157,21 +162,22 @@ impl Leases {
                 (lease, Tenure::begun(sent, *time_to_live))
             }
         };
-        // Of two requests at once, Redis counts the later one, which the earlier finds out by renewing.
+        // Of two concurrent requests, Redis keeps the later lease. The earlier one learns it when
+        // it renews.
         let slot = Slot::new(shard.clone(), token, tenure);
         registry.insert(&slot);
         Ok(Acquired::Lease(Lease { slot, registry: Arc::clone(registry) }))
     }
 
-    /// Whether shards are where they are placed, for good, so that there is nothing to ask Redis for.
+    /// Returns whether shards stay where they are placed, so that there is no Redis to ask.
     pub fn are_by_placement(&self) -> bool {
         matches!(self.0.backing, Backing::Placement(_))
     }
 
-    /// Who has the lease of each of `shards`; a shard that nobody has is left out.
+    /// Returns the holder of the lease of each of `shards`. Shards without a holder are left out.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if Redis is away.
+    /// Returns [`ErrorKind::Unavailable`] if Redis is unreachable.
     pub async fn owners(&self, shards: &[ShardKey]) -> Result<BTreeMap<ShardKey, NodeId>, Error> {
         let mut owners = BTreeMap::new();
         match &self.0.backing {
@@ -204,9 +210,9 @@ impl Leases {
     }
 }
 
-/// A shard that is this node's until it is given back, lost or dropped.
+/// The right to own a shard until it is given back, lost or dropped.
 ///
-/// Dropping it gives it back, too, without waiting for Redis to know.
+/// Dropping it also gives it back, without waiting for Redis.
 #[derive(Debug)]
 pub struct Lease {
     slot: Arc<Slot>,
@@ -214,50 +220,54 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The shard.
+    /// Returns the shard.
     pub fn shard(&self) -> &ShardKey {
         &self.slot.shard
     }
 
-    /// Names this tenure: node, incarnation and a number. Tokens of one shard differ as long as Redis is
-    /// not emptied, and have no order.
+    /// Returns the name of this tenure: node, incarnation and a number. Tokens of one shard are
+    /// distinct as long as Redis is not emptied. They have no order.
     pub fn token(&self) -> &str {
         &self.slot.token
     }
 
-    /// What the lease is worth now, by this machine's monotonic clock. That clock stands still while
-    /// some hosts suspend a virtual machine: then the lease is overrated until the next renewal, and the
-    /// fence has to hold.
+    /// Returns the standing of the lease now, by this machine's monotonic clock. On some hosts that
+    /// clock stops while a virtual machine is suspended. The lease is then overrated until the next
+    /// renewal, and only the fence protects the shard.
     pub fn standing(&self) -> Standing {
         self.slot.standing(Instant::now())
     }
 
-    /// Tells of changes of the standing. It may be late by as long as one command to Redis takes: before
-    /// acting, ask [`Self::standing`].
+    /// Returns a receiver of changes of the standing. A change may arrive late by the duration of
+    /// one Redis command: ask [`Self::standing`] before acting.
     pub fn watch(&self) -> watch::Receiver<Standing> {
         self.slot.published.subscribe()
     }
 
-    /// Why the standing is [`Standing::Unconfirmed`] although Redis answers: another may have had the
-    /// shard in between. If the storage says that nobody else has written, [`Self::settle`] it.
+    /// Returns why the standing is [`Standing::Unconfirmed`] although Redis answers: another node
+    /// may have had the shard in between. Call [`Self::settle`] if the storage says that no other
+    /// node has written.
     pub fn lapse(&self) -> Option<Lapse> {
         self.slot.with_tenure(|tenure| tenure.lapse())
     }
 
-    /// Notes that nobody else has written to the shard, as the storage said when it was asked *after*
-    /// [`Self::lapse`] was.
+    /// Records that no other node has written to the shard. The storage must have been asked
+    /// *after* [`Self::lapse`] was called.
     pub fn settle(&self, lapse: Lapse) {
         self.slot.with_tenure(|tenure| tenure.settle(lapse));
         self.slot.publish(Instant::now());
     }
 
-    /// Asks Redis once more, after the shard was taken over in storage and before anything is written.
+    /// Asks Redis once more, after the shard was taken over in storage and before anything is
+    /// written.
     ///
-    /// Redis may have been emptied since it gave the lease, and may have given the shard to another who opened it
-    /// before this node did: they believe their own lease, and would not see what was written here.
+    /// Redis may have been emptied since it gave the lease, and may have given the shard to another
+    /// node that opened it before this one. That node trusts its own lease and would not see what
+    /// this node writes.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if another has the shard, or if Redis did not reply until `deadline`.
+    /// Returns [`ErrorKind::Unavailable`] if another node has the shard, or if Redis does not reply
+    /// before `deadline`.
     pub fn confirm(
         &self,
         deadline: Instant,
@@ -292,8 +302,8 @@ impl Lease {
     /// Gives the shard back. The standing is [`Standing::Lost`] from the start of this call.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if Redis did not confirm it until `deadline`: the others may have to
-    /// wait for the time to live.
+    /// Returns [`ErrorKind::Unavailable`] if Redis does not confirm it before `deadline`. Other
+    /// nodes may then have to wait for the time to live.
     pub async fn give_back(self, deadline: Instant) -> Result<(), Error> {
         let mut returned = self.slot.returned.subscribe();
         self.registry.take_back(&self.slot);
@@ -319,7 +329,7 @@ fn lease_key(redis: &Redis, shard: &ShardKey) -> String {
     redis.key(format_args!("lease:{}:{}", shard.corpus, shard.shard.0))
 }
 
-/// The node that a lease names.
+/// Returns the node that a lease names.
 fn holder(lease: &str) -> Option<NodeId> {
     lease.split(' ').next()?.parse().ok()
 }

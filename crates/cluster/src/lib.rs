@@ -1,13 +1,14 @@
-//! Who is there and who owns which shard.
+//! Cluster membership and ownership of shards.
 //!
-//! A node learns of the others from Redis, from a fixed list and DNS, or is alone ([`Membership`]). Shards are
-//! placed on the retrievers among them by rendezvous hashing ([`placement`]); a lease keeps two of them
-//! from working on one shard ([`Leases`]); and a pure function says what a retriever does about its
-//! shards ([`decide`]).
+//! A node learns of the others from Redis, or from a fixed list and DNS, or is alone
+//! ([`Membership`]). Shards are placed on the retrievers among them by rendezvous hashing
+//! ([`placement`]). A lease keeps two nodes from working on one shard ([`Leases`]). A pure function
+//! decides what a retriever does with its shards ([`decide`]).
 //!
-//! Redis may be away, be emptied, or lose what it confirmed. Nothing here is needed for a shard's
-//! content to be right: its tables are fenced in storage. What is needed of Redis is that work is not done
-//! twice, and that what was stopped goes on by itself when it is back.
+//! Redis may be unreachable, be emptied, or lose data that it confirmed. The correctness of a
+//! shard's data does not depend on this crate, because the shard's tables are fenced in storage.
+//! Redis serves to avoid duplicate work. When it returns after an outage, work resumes without
+//! intervention.
 
 mod cache;
 mod config;
@@ -34,27 +35,27 @@ pub use self::member::{Address, Member, MemberState, Members, NodeId, Role, Shar
 pub use self::membership::Membership;
 pub use self::quota::{Quotas, Rate};
 
-/// This node's part in its cluster.
+/// This node's connection to its cluster.
 pub struct Cluster {
-    /// Who is there.
+    /// Members of the cluster.
     pub membership: Membership,
-    /// Which shards are this node's.
+    /// Leases of this node.
     pub leases: Leases,
-    /// What the nodes keep for each other; holds nothing where there is no Redis.
+    /// Cache that the nodes share. Empty without Redis.
     pub cache: Cache,
-    /// How much tenants may use.
+    /// Quotas of the tenants.
     pub quotas: Quotas,
 }
 
 impl Cluster {
-    /// Joins the cluster that `config` describes as `me`: the one in Redis, the fixed list with those that DNS
-    /// finds, or none.
+    /// Joins the cluster that `config` describes as `me`: the cluster in Redis, the fixed list and
+    /// the nodes that DNS returns, or none.
     ///
-    /// It does not wait for a Redis that is away: then the view is stale, leases are refused, and both
-    /// heal when Redis comes.
+    /// It does not wait for an unreachable Redis. In that case the view is stale and leases are
+    /// refused until Redis can be reached.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] if the configuration is refused.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
     pub async fn join(config: &ClusterConfig, me: Member) -> Result<Self, Error> {
         config.validate()?;
         let Some(redis) = Redis::new(config).await?.map(Arc::new) else {

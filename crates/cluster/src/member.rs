@@ -1,4 +1,4 @@
-//! Who can be in a cluster: nodes, their roles, and a view of all of them.
+//! Members of a cluster: nodes, their roles, and a list of all of them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,20 +13,20 @@ use serde::{Deserialize, Serialize};
 const MAX_NODE_ID_BYTES: usize = 128;
 const SCHEMES: [&str; 2] = ["http://", "https://"];
 
-/// Name of a node, unique in its cluster: 1 to 128 of `A-Z`, `a-z`, `0-9`, `.`, `-`, `_`, beginning with
-/// a letter or digit.
+/// Name of a node, unique in its cluster: 1 to 128 of `A-Z`, `a-z`, `0-9`, `.`, `-`, `_`, beginning
+/// with a letter or digit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NodeId(String);
 
 impl NodeId {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A name for a node that was given none: the host's name, where the system tells it, and a random
-    /// part, since several nodes may run on one host.
+    /// Generates a name for a node without a configured one: the host name, if the system reports
+    /// it, and a random part, because several nodes may run on one host.
     pub fn generate() -> Self {
         let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname")
             .or_else(|_| std::fs::read_to_string("/etc/hostname"))
@@ -63,30 +63,30 @@ impl FromStr for NodeId {
     }
 }
 
-/// Where the other nodes reach a node: `http://host:port`, or `https://host:port` if they prove to each other who
-/// they are.
+/// Address where other nodes reach a node: `http://host:port`, or `https://host:port` with mutual
+/// authentication.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Address(String);
 
 impl Address {
-    /// The address as text.
+    /// Returns the address as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its `host:port`.
+    /// Returns its `host:port`.
     pub(crate) fn authority(&self) -> &str {
         self.split().1
     }
 
-    /// Another place that is reached in the same way.
+    /// Returns the address of another place with the same scheme.
     pub(crate) fn at(&self, place: impl fmt::Display) -> Result<Self, Error> {
         format!("{}{place}", self.split().0).parse()
     }
 
     fn split(&self) -> (&str, &str) {
-        // It was checked that one of them comes first.
+        // Parsing made sure that the address begins with one of them.
         let scheme = SCHEMES.into_iter().find(|scheme| self.0.starts_with(scheme));
         self.0.split_at(scheme.map_or(0, str::len))
     }
@@ -141,17 +141,17 @@ macro_rules! string_id {
 string_id!(NodeId);
 string_id!(Address);
 
-/// What a node does; one may do several things.
+/// A task of a node. A node may have several roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Answers clients and routes to the others.
+    /// Answers clients and routes to the other nodes.
     Gateway,
     /// Owns shards.
     Retriever,
     /// Embeds texts.
     Encoder,
-    /// Builds what is derived from many chunks.
+    /// Builds trees and graphs from many chunks.
     GraphBuilder,
     /// Generates texts.
     Generator,
@@ -162,7 +162,7 @@ impl Role {
     pub const ALL: [Self; 5] =
         [Self::Gateway, Self::Retriever, Self::Encoder, Self::GraphBuilder, Self::Generator];
 
-    /// The role's name in configuration, on the command line and in Redis.
+    /// Returns the role's name in configuration, on the command line and in Redis.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
@@ -191,34 +191,34 @@ impl FromStr for Role {
     }
 }
 
-/// Whether a member takes new work.
+/// The state of a member: whether it takes new work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemberState {
-    /// It does.
+    /// It takes new work.
     Serving,
-    /// It is about to leave: it finishes what it has and takes nothing new.
+    /// It is about to leave: it finishes its work and takes nothing new.
     Draining,
 }
 
-/// A node as the others see it.
+/// A node as the other nodes see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its name.
+    /// Name of the node.
     pub id: NodeId,
-    /// Where it is reached.
+    /// Address where it is reached.
     pub address: Address,
-    /// What it does.
+    /// Roles of the node.
     pub roles: BTreeSet<Role>,
     /// Whether it takes new work.
     pub state: MemberState,
-    /// Which run of the node it is: a later start has a greater number, 0 where starts are not told
-    /// apart.
+    /// Number of the run of this node: a later start has a greater number. 0 where runs are not
+    /// distinguished.
     pub incarnation: u64,
 }
 
 impl Member {
-    /// This process as a member that serves from now on.
+    /// Creates the member for this process, serving from now on.
     pub fn starting(id: NodeId, address: Address, roles: impl IntoIterator<Item = Role>) -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -226,12 +226,13 @@ impl Member {
             address,
             roles: roles.into_iter().collect(),
             state: MemberState::Serving,
-            // Microseconds stay below 2^53 until the year 2255, which is what Redis' scripts count to.
+            // Redis' scripts count exactly up to 2^53. Microseconds since 1970 stay below it until
+            // the year 2255.
             incarnation: u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX),
         }
     }
 
-    /// Whether it has `role` and takes new work.
+    /// Returns whether it has `role` and takes new work.
     pub fn serves(&self, role: Role) -> bool {
         self.state == MemberState::Serving && self.roles.contains(&role)
     }
@@ -242,7 +243,7 @@ impl Member {
 pub struct ShardKey {
     /// The corpus.
     pub corpus: CorpusName,
-    /// Its shard.
+    /// Index of the shard in the corpus.
     pub shard: ShardIndex,
 }
 
@@ -252,9 +253,9 @@ impl fmt::Display for ShardKey {
     }
 }
 
-/// Everyone known to be in the cluster, sorted by name.
+/// All known members of the cluster, sorted by name.
 ///
-/// The list says whom to try, not who answers: a member may have died a moment ago.
+/// A member in the list may still be unreachable: it may have crashed a moment ago.
 #[derive(Clone, Debug)]
 pub struct Members {
     members: Vec<Member>,
@@ -268,7 +269,7 @@ enum Source {
 }
 
 impl Members {
-    /// A list that is always current.
+    /// Creates a list that is always current.
     pub fn fixed(members: impl IntoIterator<Item = Member>) -> Self {
         Self { members: sorted(members), source: Source::Fixed }
     }
@@ -281,8 +282,9 @@ impl Members {
         Self { members: sorted(members), source: Source::Redis { contact, trusted_for } }
     }
 
-    /// Whether the list may be out of date, since Redis has not answered for a member's time to live.
-    /// It is judged when asked, so a process that was stopped does not trust what it knew before.
+    /// Returns whether the list may be out of date because Redis has not answered for a member's
+    /// time to live. This is computed at each call, so a process that was paused does not trust its
+    /// earlier view.
     pub fn is_stale(&self) -> bool {
         match &self.source {
             Source::Fixed => false,
@@ -292,17 +294,17 @@ impl Members {
         }
     }
 
-    /// All members.
+    /// Returns all members.
     pub fn as_slice(&self) -> &[Member] {
         &self.members
     }
 
-    /// The member called `id`.
+    /// Returns the member called `id`.
     pub fn get(&self, id: &NodeId) -> Option<&Member> {
         self.members.binary_search_by(|member| member.id.cmp(id)).ok().map(|at| &self.members[at])
     }
 
-    /// The members with `role`, whether they serve or drain.
+    /// Returns the members with `role`, serving or draining.
     pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(move |member| member.roles.contains(&role))
     }
@@ -315,11 +317,11 @@ fn sorted(members: impl IntoIterator<Item = Member>) -> Vec<Member> {
     members
 }
 
-/// When Redis last answered, shared by everyone who wants to know.
+/// Time of the last answer of Redis, shared by all that need it.
 #[derive(Debug)]
 pub(crate) struct Contact {
     origin: Instant,
-    /// Microseconds after `origin`, plus one; 0 for never.
+    /// Microseconds after `origin`, plus one. 0 means never.
     last: AtomicU64,
 }
 
@@ -328,7 +330,7 @@ impl Contact {
         Self { origin: Instant::now(), last: AtomicU64::new(0) }
     }
 
-    /// Notes an answer to what was sent at `sent`.
+    /// Records an answer to a request that was sent at `sent`.
     pub(crate) fn note(&self, sent: Instant) {
         let micros = sent.saturating_duration_since(self.origin).as_micros();
         let last = u64::try_from(micros).unwrap_or(u64::MAX - 1) + 1;

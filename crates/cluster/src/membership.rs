@@ -1,11 +1,11 @@
-//! Who is in the cluster: each node says so itself, again and again, and sees who else does. Where there
-//! is no Redis, a list says it, and DNS.
+//! Membership: each node repeatedly announces itself and reads which other nodes are there. Without
+//! Redis, the members come from a list and from DNS.
 //!
-//! In Redis, two keys hold all members: a hash with a record of each and a sorted set with the time at
-//! which each record ends, by Redis' own clock. One script per heartbeat writes this node's record,
-//! removes what has ended and reads the rest, so that a heartbeat is one round trip and its reading
-//! belongs to its writing. A key with its own time to live for each member would need a scan of all
-//! keys of a Redis that may hold much else, or an index just as this one.
+//! Two keys in Redis hold all members: a hash with a record of each, and a sorted set with the time
+//! at which each record expires, by Redis' own clock. One script per heartbeat writes this node's
+//! record, removes expired records and reads the rest, so that a heartbeat is one atomic round
+//! trip. A key with its own time to live for each member would need a scan of all keys in a Redis
+//! that may hold much else, or an index like this one.
 
 mod observed;
 
@@ -24,8 +24,8 @@ use crate::connection::Redis;
 use crate::discovery::keep_looking;
 use crate::member::{Contact, Member, MemberState, Members, NodeId};
 
-/// KEYS: records, ends. ARGV: id, incarnation, record, time to live in ms. Returns all records, and
-/// whether this one was refused since a later run of the node is there.
+/// KEYS: records, expiry times. ARGV: id, incarnation, record, time to live in ms. Returns whether
+/// this record was refused because a later run of the node has one, and all records.
 const HEARTBEAT: &str = r"
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -44,24 +44,24 @@ end
 return {superseded and 1 or 0, redis.call('HVALS', KEYS[1])}
 ";
 
-/// This node's membership. Dropping it ends the signs of life; [`Self::leave`] says good-bye.
+/// Membership of this node. Dropping it ends the heartbeats; [`Self::leave`] tells the other nodes.
 pub struct Membership {
     me: NodeId,
     members: watch::Sender<Arc<Members>>,
     heart: Option<Heart>,
-    /// Ends with this value.
+    /// Lookups of service names. They end when this value is dropped.
     lookups: JoinSet<()>,
 }
 
 impl Membership {
-    /// A node that knows all `members` there will ever be, itself among them.
+    /// Creates the membership of a node that knows all `members` from the start, including itself.
     pub fn fixed(me: NodeId, members: Members) -> Self {
         let members = watch::Sender::new(Arc::new(members));
         Self { me, members, heart: None, lookups: JoinSet::new() }
     }
 
-    /// A node that knows some members, itself among them, and finds the others by the names of their
-    /// services.
+    /// Creates the membership of a node that knows some members, including itself, and finds the
+    /// others by the DNS names of their services.
     pub(crate) fn found_by_name(me: NodeId, known: Vec<Member>, config: &ClusterConfig) -> Self {
         let mut membership = Self::fixed(me, Members::fixed(known.clone()));
         if !config.services.is_empty() {
@@ -72,8 +72,8 @@ impl Membership {
         membership
     }
 
-    /// Joins the members in Redis as `me`. If Redis is away, the node begins alone with a stale view,
-    /// and joins when Redis comes.
+    /// Joins the members in Redis as `me`. If Redis is unreachable, the node starts alone with a
+    /// stale view and joins when Redis can be reached.
     pub(crate) async fn join(redis: Arc<Redis>, config: &ClusterConfig, me: Member) -> Self {
         let contact = Arc::new(Contact::never());
         let first = Members::observed([me.clone()], Arc::clone(&contact), config.member_ttl());
@@ -99,23 +99,23 @@ impl Membership {
         Self { me: me.id, members, heart, lookups: JoinSet::new() }
     }
 
-    /// This node's name.
+    /// Returns this node's name.
     pub fn me(&self) -> &NodeId {
         &self.me
     }
 
-    /// The members as this node sees them; it always sees itself. While Redis is away the last view
-    /// stays and says that it is stale.
+    /// Returns the members as this node sees them, always including itself. While Redis is
+    /// unreachable, the last view stays and is marked as stale.
     pub fn members(&self) -> watch::Receiver<Arc<Members>> {
         self.members.subscribe()
     }
 
-    /// Tells the others that this node is about to leave. A node of a fixed list has nobody to tell:
-    /// its shards belong to no other node, and its view does not change.
+    /// Tells the other nodes that this node is about to leave. On a node of a fixed list this has
+    /// no effect: no other node may take its shards, and its view does not change.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] if Redis is away; the next heartbeat that reaches it says
-    /// so all the same.
+    /// Returns [`clew_core::ErrorKind::Unavailable`] if Redis is unreachable. The next heartbeat
+    /// that reaches it announces the draining all the same.
     pub async fn drain(&self) -> Result<(), Error> {
         let Some(heart) = &self.heart else { return Ok(()) };
         heart.pulse.lock().me.state = MemberState::Draining;
@@ -123,10 +123,11 @@ impl Membership {
         heart.pulse.send(false).await
     }
 
-    /// Leaves the cluster, so that the others need not wait for the time to live.
+    /// Leaves the cluster, so that the other nodes need not wait for the time to live.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] if Redis is away; the others will notice the silence.
+    /// Returns [`clew_core::ErrorKind::Unavailable`] if Redis is unreachable. The other nodes then
+    /// notice the missing heartbeats.
     pub async fn leave(&self) -> Result<(), Error> {
         let Some(heart) = &self.heart else { return Ok(()) };
         heart.task.abort();
@@ -155,7 +156,7 @@ async fn keep_beating(pulse: Arc<Pulse>) {
     }
 }
 
-/// What a heartbeat needs.
+/// State of the heartbeat.
 struct Pulse {
     redis: Arc<Redis>,
     heartbeat: Duration,
@@ -175,7 +176,7 @@ struct State {
 }
 
 impl Pulse {
-    /// One sign of life, whatever becomes of it.
+    /// Sends one heartbeat and publishes the resulting view. Logs a failure.
     async fn beat(&self) {
         let sent = self.send(false).await;
         let was_reached = self.is_reached.swap(sent.is_ok(), Ordering::Relaxed);
@@ -190,7 +191,7 @@ impl Pulse {
         self.publish();
     }
 
-    /// Writes this node's record and takes in those of the others.
+    /// Writes this node's record and reads the records of the others.
     async fn send(&self, left: bool) -> Result<(), Error> {
         let member = self.lock().me.clone();
         let (id, incarnation) = (member.id.clone(), member.incarnation);
@@ -218,7 +219,7 @@ impl Pulse {
                 "a node of the same name started later; give each its own `cluster.node_id`"
             );
         }
-        // A record that cannot be read is of a node that this version does not know how to use.
+        // A record that cannot be parsed belongs to a node of a version that this one cannot use.
         let records = records.iter().filter_map(|text| {
             let (_incarnation, json) = text.split_once(' ')?;
             serde_json::from_str::<Record>(json).ok()
@@ -227,7 +228,7 @@ impl Pulse {
         Ok(())
     }
 
-    /// Shows what is known, if it is news.
+    /// Publishes the current view if it has changed.
     fn publish(&self) {
         let mut state = self.lock();
         let others = state.observed.members().cloned();
@@ -245,7 +246,7 @@ impl Pulse {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // Nothing is left half done by a panic in here.
+        // A panic while the lock is held leaves no partial change, so poisoning can be ignored.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,12 +1,12 @@
-//! Which node a shard belongs to: rendezvous hashing of shard and node.
+//! Placement of shards on nodes by rendezvous hashing.
 //!
-//! Each node draws a number for the shard and the highest wins (Thaler and Ravishankar, 1998). Draws do
-//! not depend on who else is there: a node that joins takes shards only to itself, about one in n of
-//! them, and one that leaves gives away only its own.
+//! Each node draws a number for the shard, and the highest number wins (Thaler and Ravishankar,
+//! 1998). A draw does not depend on the other nodes. A node that joins takes only its own shards,
+//! about one in n, and a node that leaves gives away only its own.
 
 use crate::member::{Member, NodeId, Role, ShardKey};
 
-/// `members` in the order in which they are asked for `shard`, the one it belongs to first.
+/// Returns `members` in the order of preference for `shard`, its owner first.
 pub fn order<'a>(
     shard: &ShardKey,
     members: impl IntoIterator<Item = &'a Member>,
@@ -17,7 +17,7 @@ pub fn order<'a>(
     drawn.into_iter().map(|(_, member)| member).collect()
 }
 
-/// The member that `shard` belongs to: the first in order among the retrievers that serve.
+/// Returns the member that `shard` belongs to: the first in order among the serving retrievers.
 pub fn owner<'a>(
     shard: &ShardKey,
     members: impl IntoIterator<Item = &'a Member>,
@@ -28,7 +28,7 @@ pub fn owner<'a>(
 
 fn draw(shard: &ShardKey, node: &NodeId) -> u64 {
     let mut hasher = blake3::Hasher::new();
-    // Neither name can hold a zero byte, so that no two pairs hash the same text.
+    // Neither name can contain a zero byte, so no two pairs hash the same text.
     hasher.update(node.as_str().as_bytes()).update(&[0]);
     hasher.update(shard.corpus.as_str().as_bytes()).update(&[0]);
     hasher.update(&shard.shard.0.to_le_bytes());
@@ -80,12 +80,12 @@ mod tests {
                 } else {
                     prop_assert_eq!(&with.id, &without.id);
                 }
-                // Whoever is asked next is the one it would belong to without the first.
+                // The next in order is the owner that the shard would have without the first.
                 let order = order(shard, &all);
                 let next = owner(shard, order[1..].iter().copied()).unwrap();
                 prop_assert_eq!(&order[1].id, &next.id);
             }
-            // Binomial with p = 1/(n+1): six standard deviations and two, for the smallest cases.
+            // Binomial with p = 1/(n+1): six standard deviations, plus two for the smallest cases.
             let share = 1.0 / all.len() as f64;
             let (mean, spread) = (256.0 * share, (256.0 * share * (1.0 - share)).sqrt());
             prop_assert!(

@@ -1,8 +1,9 @@
-//! How much of something may be used in a time, counted over all nodes.
+//! Quotas: limits on how much of something may be used in a time, counted over all nodes.
 //!
-//! A quota is a bucket that fills evenly and holds at most what [`Rate::burst`] says. One number describes it:
-//! the time at which it will be full again (the generic cell rate algorithm). In a cluster that number is in
-//! Redis; while Redis is away each node counts for itself, so that a quota holds for each node alone.
+//! A quota is a bucket that fills at a constant rate and holds at most [`Rate::burst`]. One number
+//! describes it: the time at which it will be full again (the generic cell rate algorithm). In a
+//! cluster, Redis holds that number. While Redis is unreachable, each node counts for itself and
+//! the quota applies to each node separately.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use crate::connection::Redis;
 
-/// KEYS: when the bucket is full again, in microseconds of Redis' clock. ARGV: the time that filling what is taken
-/// takes, and that filling the whole bucket takes, in microseconds; whether to take it in any case. Returns in how
-/// many microseconds it could be taken: 0 if it was.
+/// KEYS: the time at which the bucket is full again, in microseconds of Redis' clock. ARGV: the
+/// times, in microseconds, in which the units to take and the whole bucket fill up; whether to take
+/// the units in any case. Returns after how many microseconds the units could be taken, or 0 if
+/// they were taken.
 ///
-/// More than the bucket holds may be taken when it is full: it could never be taken otherwise.
+/// A full bucket allows taking more than it holds. Otherwise such a request could never succeed.
 const TAKE: &str = r"
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -28,19 +30,19 @@ redis.call('SET', KEYS[1], string.format('%.0f', full_at), 'PX', string.format('
 return 0
 ";
 
-/// How long Redis is waited for; beyond it this node counts for itself.
+/// Maximum wait for Redis. After it, this node counts for itself.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How long a Redis that did not answer is left alone.
+/// Time for which a Redis that did not answer is not asked again.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Buckets of this node at most; the fullest are given up, which lose nothing.
+/// Number of local buckets above which full buckets are dropped, which loses nothing.
 const BUCKETS: usize = 10_000;
 
-/// How fast a bucket fills, and how much it holds.
+/// Fill rate and capacity of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// Units a second, above 0.
+    /// Units per second, above 0.
     pub per_second: f64,
-    /// Units that may be taken at once after a rest.
+    /// Units that may be taken at once when the bucket is full.
     pub burst: f64,
 }
 
@@ -50,7 +52,7 @@ impl Rate {
     }
 }
 
-/// The buckets. Cheap to clone.
+/// All buckets. Cheap to clone.
 #[derive(Clone)]
 pub struct Quotas {
     redis: Option<Arc<Redis>>,
@@ -60,12 +62,12 @@ pub struct Quotas {
 #[derive(Default)]
 struct Here {
     away_until: Option<Instant>,
-    /// When each bucket is full again.
+    /// The time at which each bucket is full again.
     full_at: HashMap<String, Instant>,
 }
 
 impl Quotas {
-    /// Buckets of this process alone.
+    /// Creates buckets for this process alone.
     pub fn local() -> Self {
         Self::new(None)
     }
@@ -77,15 +79,15 @@ impl Quotas {
     /// Takes `units` out of the bucket called `name`.
     ///
     /// # Errors
-    /// In how much time there may be enough; nothing was taken then.
+    /// Returns the time after which there may be enough units. In that case nothing was taken.
     pub async fn take(&self, name: &str, units: f64, rate: Rate) -> Result<(), Duration> {
         self.change(name, units, rate, false).await
     }
 
-    /// Takes `units` that are used already, whether the bucket holds them or not: what comes next waits until
-    /// it has filled again.
+    /// Takes `units` that were already used, even if the bucket does not hold them. Later requests
+    /// wait until it has filled again.
     pub async fn charge(&self, name: &str, units: f64, rate: Rate) {
-        // Nothing is refused.
+        // With `in_any_case`, nothing is refused.
         self.change(name, units, rate, true).await.ok();
     }
 
@@ -104,7 +106,7 @@ impl Quotas {
         }
     }
 
-    /// `None` if Redis does not say.
+    /// Asks Redis. Returns `None` if it does not answer.
     async fn in_redis(
         &self,
         name: &str,
@@ -130,12 +132,12 @@ impl Quotas {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Here> {
-        // Nothing is left half done by a panic in here.
+        // A panic while the lock is held leaves no partial change, so poisoning can be ignored.
         self.here.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// At most some ten thousand years.
+/// Returns `time` in microseconds, at most 2^48 (about nine years).
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(1 << 48)
 }

@@ -1,22 +1,22 @@
-//! Where Redis is: one server, one that Sentinels watch, or a Redis Cluster, each named by one address.
+//! Address of Redis: one server, one that Sentinels watch, or a Redis Cluster.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 
-/// What every address begins with, for who gave none of them.
+/// Description of the valid address forms, for error messages.
 const EXPECTED: &str = "expected `redis://host:port`, `redis+sentinel://host:port,host:port/master` or \
                         `redis+cluster://host:port,host:port`, or with `rediss` for TLS";
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// Where one server listens.
+/// The place where one server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// At a port of a host.
+    /// A host and a port.
     Tcp(String, u16),
-    /// At a socket of this machine.
+    /// A socket on this machine.
     Unix(PathBuf),
 }
 
@@ -30,28 +30,28 @@ impl fmt::Display for Place {
     }
 }
 
-/// How the server that has a key is found.
+/// The way to find the server that has a key.
 #[derive(Clone, Debug)]
 pub(crate) enum Topology {
-    /// There is only one.
+    /// One server.
     One(Place),
-    /// Sentinels tell which one is the master of that name now.
+    /// The server that the Sentinels currently name as the master called `master`.
     Sentinels { sentinels: Vec<Place>, login: RedisConnectionInfo, master: String },
-    /// Any of a cluster's servers tells which of them have which keys.
+    /// A cluster, each of whose servers knows which server has which keys.
     Cluster { seeds: Vec<Place> },
 }
 
-/// Where Redis is and who this node is there.
+/// The servers, and how this node logs in.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisAddress {
     pub topology: Topology,
     pub is_encrypted: bool,
-    /// Who this node is on the servers that hold keys, and which database it uses there.
+    /// Login and database on the servers that hold keys.
     pub login: RedisConnectionInfo,
 }
 
 impl RedisAddress {
-    /// Reads an address. The problem that it returns otherwise names no password.
+    /// Parses an address. The problem that it returns on failure contains no password.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let is_encrypted = scheme.starts_with("rediss") || scheme == "valkeys";
@@ -75,7 +75,8 @@ impl RedisAddress {
     }
 }
 
-/// A server and a login, read by the client, which knows what is escaped how.
+/// Returns a server and a login. The `redis` crate parses the URL because it knows the escaping
+/// rules.
 fn server(url: &str) -> Result<(Place, RedisConnectionInfo), String> {
     let info = url.into_connection_info().map_err(|error| format!("{EXPECTED}: {error}"))?;
     let place = match info.addr() {
@@ -91,9 +92,9 @@ fn one(url: &str) -> Result<(Topology, RedisConnectionInfo), String> {
     Ok((Topology::One(place), login))
 }
 
-/// What follows `://` where several servers are named.
+/// The part after `://` of an address that names several servers.
 struct List<'a> {
-    /// With the `@` behind them, if there are any.
+    /// Credentials including the `@` behind them, or empty.
     credentials: &'a str,
     hosts: Vec<String>,
     path: &'a str,
@@ -116,7 +117,7 @@ impl<'a> List<'a> {
         Ok(Self { credentials, hosts, path, query })
     }
 
-    /// The servers, and the login for `database`.
+    /// Returns the servers, and the login for `database`.
     fn servers(&self, database: &str) -> Result<(Vec<Place>, RedisConnectionInfo), String> {
         let mut places = Vec::new();
         let mut login = RedisConnectionInfo::default();

@@ -19,7 +19,7 @@ const KEYS: TrustKeys = TrustKeys {
     key: "cluster.redis_tls.key",
 };
 
-/// A connection. Cheap to clone; it ends with the last clone, whatever it waits for then.
+/// A connection. Cheap to clone. It closes with the last clone, even while a reply is pending.
 #[derive(Clone)]
 pub(crate) struct Link {
     pub(crate) connection: MultiplexedConnection,
@@ -34,16 +34,19 @@ impl Drop for Driver {
     }
 }
 
-/// Makes connections.
+/// Opens connections, with TLS if it is configured.
 pub(crate) struct Connector {
     encryption: Option<Trust>,
-    /// The name that servers are certified for, if that is not their host's.
+    /// Name in the servers' certificates, if it differs from their host.
     server_name: Option<String>,
 }
 
 impl Connector {
+    /// Creates a connector.
+    ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key whose file cannot be used.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the key, if a certificate file cannot
+    /// be used.
     pub(crate) async fn new(is_encrypted: bool, tls: &RedisTlsConfig) -> Result<Self, Error> {
         let encryption = match is_encrypted {
             true => Some(Trust::load("certificates for Redis", KEYS, tls.files()).await?),
@@ -78,7 +81,7 @@ async fn link(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     login: &RedisConnectionInfo,
 ) -> Result<Link, RedisError> {
-    // Who asks waits as long as the whole of what he asks may take.
+    // No timeout per reply: the caller limits the duration of the whole operation.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let (connection, driver) =
         MultiplexedConnection::new_with_config(login, stream, config).await?;

@@ -1,20 +1,20 @@
-//! Which server of a Redis Cluster has which keys.
+//! Slot table of a Redis Cluster: which server has which keys.
 
 use redis::Value;
 
 use super::address::Place;
 
-/// Parts that the keys of a cluster fall into.
+/// Number of slots that the keys of a cluster are divided into.
 const SLOTS: u16 = 16_384;
 
-/// The slot of a key: of what stands between the first `{` and the `}` after it, if there is something, else of all of
-/// it.
+/// Returns the slot of a key. Only the text between the first `{` and the next `}` is hashed, or
+/// the whole key if there is no such text.
 pub(crate) fn slot_of(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key).as_bytes()) % SLOTS
 }
 
-/// CRC-16/XMODEM, as the specification of Redis Cluster says.
+/// Computes CRC-16/XMODEM, as the Redis Cluster specification requires.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc: u16, byte| {
         (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| match crc & 0x8000 {
@@ -24,12 +24,13 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// Which master has which slots, as one of the servers told.
+/// The ranges of slots and the master of each, as one of the servers reported them.
 #[derive(Debug, Default)]
 pub(crate) struct Slots(Vec<(u16, u16, Place)>);
 
 impl Slots {
-    /// Reads what the server at `asked` replied to `CLUSTER SLOTS`; what cannot be read is left out.
+    /// Parses the reply of the server at `asked` to `CLUSTER SLOTS`. Entries that cannot be parsed
+    /// are skipped.
     pub(crate) fn read(reply: &Value, asked: &Place) -> Self {
         let Value::Array(ranges) = reply else { return Self::default() };
         let range = |range: &Value| {
@@ -37,7 +38,7 @@ impl Slots {
             let [first, last, Value::Array(master), ..] = parts.as_slice() else { return None };
             let [host, port, ..] = master.as_slice() else { return None };
             let slot = |value: &Value| redis::from_redis_value::<u16>(value.clone()).ok();
-            // Without a host it is the one that was asked.
+            // Without a host, the entry means the server that was asked.
             let host = redis::from_redis_value::<Option<String>>(host.clone()).ok()?;
             let place = placed(&host.unwrap_or_default(), slot(port)?, asked)?;
             Some((slot(first)?, slot(last)?, place))
@@ -45,20 +46,20 @@ impl Slots {
         Self(ranges.iter().filter_map(range).collect())
     }
 
-    /// The master that has the slot.
+    /// Returns the master that has the slot.
     pub(crate) fn owner(&self, slot: u16) -> Option<&Place> {
         let owns = |(first, last, _): &&(u16, u16, Place)| (*first..=*last).contains(&slot);
         self.0.iter().find(owns).map(|(_, _, place)| place)
     }
 
-    /// Notes that a slot moved.
+    /// Records that a slot moved.
     pub(crate) fn moved(&mut self, slot: u16, to: Place) {
-        // What is found first counts; a later refusal of a server has all of it read anew.
+        // The first matching entry wins. The whole table is read again after the next failure.
         self.0.retain(|(first, last, _)| (*first, *last) != (slot, slot));
         self.0.insert(0, (slot, slot, to));
     }
 
-    /// All masters, each once.
+    /// Returns all masters, each once.
     pub(crate) fn masters(&self) -> Vec<Place> {
         let mut places: Vec<Place> = self.0.iter().map(|(_, _, place)| place.clone()).collect();
         places.sort();
@@ -67,7 +68,7 @@ impl Slots {
     }
 }
 
-/// The place that a server at `asked` means by `SLOT HOST:PORT`.
+/// Parses the target `SLOT HOST:PORT` of a redirection that the server at `asked` sent.
 pub(crate) fn redirection(told: &str, asked: &Place) -> Option<(u16, Place)> {
     let (slot, place) = told.split_once(' ')?;
     let (host, port) = place.split_ascii_whitespace().next()?.rsplit_once(':')?;

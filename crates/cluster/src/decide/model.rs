@@ -1,8 +1,8 @@
-//! A cluster in miniature, in which everything that decides is the real code: who is seen to be there,
-//! what a lease is worth, and what is done about shards. Redis, the storage and the machines are models.
+//! Model of a small cluster that tests the real code for membership, leases and decisions. Redis,
+//! the storage and the machines are simulated.
 //!
-//! Requests take time: Redis executes one when it is sent, and its sender reads the reply in its next
-//! step, however long it was stopped in between.
+//! Requests take time: Redis executes a request when it is sent, and the sender reads the reply in
+//! its next step, however long it was paused in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -25,15 +25,15 @@ const HAND_OVERS: usize = 2;
 const NODES: usize = 4;
 const SHARDS: u32 = 8;
 
-/// What may happen to a cluster.
+/// An event that can happen to a cluster.
 #[derive(Clone, Debug)]
 enum Event {
     Crash(usize),
-    /// A crash, if it runs, and a start.
+    /// A crash, if the node runs, and a start.
     Restart(usize),
     Pause(usize),
     Resume(usize),
-    /// Between a node and Redis.
+    /// Cuts the connection between a node and Redis.
     Cut(usize),
     Mend(usize),
     Drain(usize),
@@ -61,11 +61,11 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::CorpusComes),
         Just(Event::CorpusGoes),
     ];
-    // Between a tick and a time in which every record and lease ends.
+    // From one tick to enough time for every record and lease to expire.
     prop_oneof![2 => change, 1 => (1u32..80).prop_map(Event::Wait)]
 }
 
-/// What the scripts do, with Redis' clock.
+/// A simulation of the Redis scripts, with Redis' clock.
 #[derive(Default)]
 struct Redis {
     is_away: bool,
@@ -126,25 +126,25 @@ enum Renewal {
     Anothers,
 }
 
-/// What became of one lease.
+/// The result of renewing one lease.
 type Renewed = (ShardKey, Token, Renewal);
 
 /// A shard in the storage.
 struct Table {
-    /// Who took it over last, who alone can write.
+    /// The node that took it over last. Only this node can write.
     owner: Token,
-    /// How often it was written to.
+    /// Number of writes.
     version: u64,
 }
 
-/// A shard at a node.
+/// A shard that a node has open.
 struct Session {
     token: Token,
-    /// The version that is read here.
+    /// The version that this node reads.
     version: u64,
     tenure: Tenure,
     is_leaving: bool,
-    /// The storage's answer about a lapse: whether nobody else has opened the shard since.
+    /// A lapse and the storage's answer about it: whether no other node has opened the shard since.
     asked: Option<(Lapse, bool)>,
 }
 
@@ -158,11 +158,12 @@ struct Node {
     observed: Observed,
     last_contact: Option<Instant>,
     sessions: BTreeMap<ShardKey, Session>,
-    /// Replies that were not read yet: to renewals, with the time of sending.
+    /// Unread replies to renewals, with the time of sending.
     renewals: Option<(Instant, Vec<Renewed>)>,
-    /// The same for leases that were asked for.
+    /// Unread replies to requests for leases, with the time of sending.
     acquired: Vec<(Instant, ShardKey, Token)>,
-    /// Shards that were taken over in storage, and what Redis said of their leases afterwards, if it was reached.
+    /// Shards that were taken over in storage, and the reply of Redis to the renewal that followed,
+    /// if Redis was reached.
     opened: BTreeMap<ShardKey, (Session, Option<(Instant, Renewal)>)>,
 }
 
@@ -279,7 +280,8 @@ impl Node {
         }
         for (sent, shard, token) in self.acquired.drain(..) {
             let tenure = Tenure::begun(sent, LEASE_TTL);
-            // Taking over in storage what another was given since would end that one's ownership.
+            // Without this check, the takeover in storage would end the ownership of a node that
+            // was given the shard since.
             if tenure.standing(now) == Standing::Held {
                 let version = storage.get(&shard).map_or(0, |table| table.version);
                 storage.insert(shard.clone(), Table { owner: token.clone(), version });
@@ -292,7 +294,7 @@ impl Node {
         }
     }
 
-    /// Writes wherever the storage lets it, whatever the lease is worth.
+    /// Writes wherever the storage permits it, even if the lease is unconfirmed.
     fn write(&mut self, now: Instant, storage: &mut Storage) {
         for (shard, session) in &mut self.sessions {
             let table = storage.get_mut(shard).unwrap();
@@ -303,7 +305,7 @@ impl Node {
         }
     }
 
-    /// What an owner has to do about a lapse; asking the storage takes until the next step.
+    /// Handles a lapse as an owner must. The question to the storage is answered in the next step.
     fn check_lapses(&mut self, storage: &Storage) {
         for (shard, session) in &mut self.sessions {
             match session.asked.take() {
@@ -346,7 +348,7 @@ impl Node {
         let hand_overs = actions.values().filter(|a| matches!(a, Action::HandOver { .. }));
         assert!(hand_overs.count() <= HAND_OVERS, "gently");
         for (shard, action) in actions {
-            // What is being opened is decided about when it is open.
+            // A shard that is being opened is handled once it is open.
             if self.opened.contains_key(&shard) {
                 continue;
             }
@@ -390,7 +392,7 @@ impl World {
             storage: BTreeMap::new(),
             wanted: shards("a", SHARDS).collect(),
         };
-        // The last one joins only when an event starts it.
+        // The last node joins only when an event starts it.
         for at in 0..NODES - 1 {
             world.start(at);
         }
@@ -411,13 +413,13 @@ impl World {
         self.check_single_holders();
     }
 
-    /// For how long leases may contradict each other after Redis was emptied: as long as one of before
-    /// is believed.
+    /// Returns whether leases may contradict each other because Redis was emptied: an earlier lease
+    /// is still trusted for some time.
     fn is_troubled(now: Instant, emptied: Option<Instant>) -> bool {
         emptied.is_some_and(|emptied| now - emptied < LEASE_TTL)
     }
 
-    /// What is read under a lease that is held is what was written last.
+    /// Checks that a read under a held lease sees the latest write.
     fn check(now: Instant, emptied: Option<Instant>, node: &Node, storage: &Storage) {
         for (shard, session) in &node.sessions {
             if session.tenure.standing(now) == Standing::Held && !Self::is_troubled(now, emptied) {
@@ -426,7 +428,8 @@ impl World {
         }
     }
 
-    /// Stopped nodes count, too: they may be about to act on what they believe.
+    /// Checks that no shard has two holders. Paused nodes count, because they may act on what they
+    /// knew.
     fn check_single_holders(&self) {
         if Self::is_troubled(self.now, self.emptied) {
             return;
@@ -471,7 +474,7 @@ impl World {
         }
     }
 
-    /// Ends the faults; the crashed stay so, as long as anyone can have shards.
+    /// Ends all faults. Crashed nodes stay down unless no node could own shards otherwise.
     fn mend(&mut self) {
         self.redis.is_away = false;
         for node in self.nodes.iter_mut().flatten() {
@@ -486,7 +489,7 @@ impl World {
         self.nodes.iter().flatten().filter(|node| node.me.state == MemberState::Serving)
     }
 
-    /// Who took over each shard last.
+    /// Returns the node that took over each shard last.
     fn owners(&self) -> BTreeMap<ShardKey, Token> {
         self.storage.iter().map(|(shard, table)| (shard.clone(), table.owner.clone())).collect()
     }
@@ -507,7 +510,8 @@ impl World {
     }
 }
 
-/// Enough for every record and lease to end, and for all shards to be handed over two at a time.
+/// Number of ticks in which every record and lease expires and all shards are handed over, two at a
+/// time.
 const TIME_TO_HEAL: u32 = 160;
 
 proptest! {
@@ -550,7 +554,7 @@ fn an_owner_that_slept_through_anothers_time_believes_nothing_of_what_it_knew() 
     world.happens(&Event::Pause(0));
     world.happens(&Event::Wait(TIME_TO_HEAL));
     assert!(world.owners().values().all(|(owner, ..)| *owner != node_name(0)), "others took over");
-    // They are gone, and their leases have ended, when it wakes.
+    // The others are gone and their leases have expired when node 0 resumes.
     world.happens(&Event::Crash(1));
     world.happens(&Event::Crash(2));
     world.happens(&Event::Wait(TIME_TO_HEAL));

@@ -1,4 +1,4 @@
-//! The leases that this process has, and those it is giving back.
+//! Registry of the leases that this process has, and of those it is giving back.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use crate::member::ShardKey;
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) shard: ShardKey,
-    /// What Redis holds while the lease is ours.
+    /// Value that Redis holds while this process has the lease.
     pub(super) token: String,
     tenure: Mutex<Tenure>,
     pub(super) published: watch::Sender<Standing>,
-    /// When the latest request was sent to which Redis replied what became of the lease.
+    /// Sending time of the latest renewal that Redis has answered.
     pub(super) answered: watch::Sender<Option<Instant>>,
-    /// Whether nothing of it is left in Redis.
+    /// Whether nothing of the lease is left in Redis.
     pub(super) returned: watch::Sender<bool>,
 }
 
@@ -32,7 +32,7 @@ impl Slot {
     }
 
     pub(super) fn with_tenure<T>(&self, use_it: impl FnOnce(&mut Tenure) -> T) -> T {
-        // Nothing is left half done by a panic in here.
+        // A panic while the lock is held leaves no partial change, so poisoning can be ignored.
         use_it(&mut self.tenure.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -40,7 +40,8 @@ impl Slot {
         self.with_tenure(|tenure| tenure.standing(now))
     }
 
-    /// Redis replied to a request of `sent`, or there is nothing left to ask it.
+    /// Records that Redis replied to a request sent at `sent`, or that there is nothing left to
+    /// ask.
     pub(super) fn answer(&self, sent: Instant) {
         self.answered.send_if_modified(|latest| {
             let is_news = latest.is_none_or(|latest| latest < sent);
@@ -51,7 +52,7 @@ impl Slot {
         });
     }
 
-    /// Tells those who watch, if there is news.
+    /// Notifies the watchers if the standing has changed.
     pub(super) fn publish(&self, now: Instant) {
         let standing = self.standing(now);
         self.published
@@ -62,12 +63,12 @@ impl Slot {
 /// All leases of this process.
 #[derive(Debug)]
 pub(super) struct Registry {
-    /// Whether there is a Redis that has to be told what is given back.
+    /// Whether there is a Redis that must learn of leases that are given back.
     is_told: bool,
     slots: Mutex<Slots>,
-    /// Wakes whoever renews and gives back.
+    /// Wakes the task that renews and gives back leases.
     pub(super) work: Notify,
-    /// Whether somebody waits for the leases to be renewed before it is time.
+    /// Whether a caller waits for a renewal ahead of schedule.
     pub(super) is_awaited: AtomicBool,
     numbers: AtomicU64,
 }
@@ -75,7 +76,7 @@ pub(super) struct Registry {
 #[derive(Debug, Default)]
 struct Slots {
     held: BTreeMap<ShardKey, Arc<Slot>>,
-    /// Bounded, since each of them was held and stays for a time to live at most.
+    /// Bounded, because each of them was held before and stays for at most one time to live.
     returning: Vec<(Instant, Arc<Slot>)>,
 }
 
@@ -97,12 +98,12 @@ impl Registry {
         self.lock().held.values().cloned().collect()
     }
 
-    /// Whether Redis knows of the leases.
+    /// Returns whether Redis knows of the leases.
     pub(super) fn is_told(&self) -> bool {
         self.is_told
     }
 
-    /// Has all leases renewed now.
+    /// Makes the renewal task renew all leases now.
     pub(super) fn renew_now(&self) {
         self.is_awaited.store(true, Ordering::Release);
         self.work.notify_one();
@@ -117,14 +118,14 @@ impl Registry {
         self.work.notify_one();
     }
 
-    /// Ends a lease that Redis says is another's.
+    /// Ends a lease that another node has according to Redis.
     pub(super) fn lose(&self, slot: &Arc<Slot>) {
         self.forget(slot);
         end(slot);
         slot.returned.send_replace(true);
     }
 
-    /// Ends a lease, and has Redis told if it knows it.
+    /// Ends a lease, and tells Redis if Redis knows it.
     pub(super) fn take_back(&self, slot: &Arc<Slot>) {
         let was_held = self.forget(slot);
         end(slot);
@@ -136,12 +137,13 @@ impl Registry {
         }
     }
 
-    /// The leases that Redis has to be told are given back, with the time since when.
+    /// Returns the leases that Redis must still be told about, with the time at which each was
+    /// given back.
     pub(super) fn returning(&self) -> Vec<(Instant, Arc<Slot>)> {
         self.lock().returning.clone()
     }
 
-    /// Nothing of `slot` is left in Redis, or will be soon.
+    /// Records that nothing of `slot` is left in Redis, or that it is about to expire.
     pub(super) fn returned(&self, slot: &Arc<Slot>) {
         self.lock().returning.retain(|(_, other)| !Arc::ptr_eq(other, slot));
         slot.returned.send_replace(true);
@@ -157,7 +159,7 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Slots> {
-        // Nothing is left half done by a panic in here.
+        // A panic while the lock is held leaves no partial change, so poisoning can be ignored.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

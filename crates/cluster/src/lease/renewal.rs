@@ -1,6 +1,7 @@
-//! The one task that renews and gives back all leases of a process.
+//! The single task that renews and gives back all leases of a process.
 //!
-//! One task, so that a renewal can never overtake a giving back and bring back a lease that nobody has.
+//! There is only one such task, so that a renewal can never overtake a give-back and re-create a
+//! lease that no node has.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +15,8 @@ use super::tenure::Standing;
 use crate::connection::Redis;
 use crate::membership::millis;
 
-/// KEYS: leases. ARGV: time to live in ms, then the token of each lease. Returns for each 1 if it was
-/// renewed, 2 if nobody had it and it was taken anew, 0 if it is another's.
+/// KEYS: leases. ARGV: time to live in ms, then the token of each lease. Returns for each lease: 1
+/// if it was renewed, 2 if it was absent and taken anew, 0 if another node has it.
 const RENEW: &str = r"
 local results = {}
 for i, key in ipairs(KEYS) do
@@ -30,7 +31,7 @@ end
 return results
 ";
 
-/// KEYS: leases. ARGV: the token of each. Deletes those that are still there.
+/// KEYS: leases. ARGV: the token of each. Deletes those that still hold their token.
 const GIVE_BACK: &str = r"
 for i, key in ipairs(KEYS) do
     if redis.call('GET', key) == ARGV[i] then
@@ -40,8 +41,8 @@ end
 return #KEYS
 ";
 
-/// Leases in one script: all of a node's leases go in one pipeline, but no script holds up Redis for
-/// long.
+/// Number of leases in one script. All leases of a node go into one pipeline, but no single script
+/// blocks Redis for long.
 const CHUNK: usize = 128;
 
 pub(super) struct Keeper {
@@ -70,7 +71,7 @@ impl Keeper {
             }
             let renewed = self.renew().await.and(returned);
             self.publish();
-            // An attempt that failed is made again soon, while the leases still stand.
+            // A failed attempt is repeated soon, while the leases are still valid.
             next = now + if renewed.is_ok() { self.interval } else { self.interval / 3 };
             match &renewed {
                 Err(error) if is_reached => {
@@ -83,7 +84,8 @@ impl Keeper {
         }
     }
 
-    /// When the first of the leases ceases to be [`Standing::Held`] by itself.
+    /// Returns the earliest time at which one of the leases ceases to be [`Standing::Held`] by
+    /// itself.
     fn next_change(&self) -> Option<Instant> {
         let is_believed = |slot: &Arc<Slot>| *slot.published.borrow() == Standing::Held;
         let held = self.registry.held().into_iter().filter(is_believed);

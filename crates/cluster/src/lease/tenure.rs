@@ -1,37 +1,38 @@
-//! What may be believed of a lease. Pure: time is an argument.
+//! Trustworthiness of a lease over time. Pure functions: time is an argument.
 
 use std::time::{Duration, Instant};
 
-/// What a lease is worth at the moment it is asked.
+/// The standing of a lease at the moment of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// Redis confirmed it within the last two thirds of its time to live: nobody else was given the
-    /// shard. (Redis may be emptied and give it to another all the same, which the fence of the shard's
-    /// tables survives.)
+    /// Redis confirmed the lease within the last two thirds of its time to live, so no other node
+    /// was given the shard. (If Redis was emptied, it may still have given the shard to another
+    /// node. The fence of the shard's tables protects against that.)
     Held,
-    /// Redis does not answer, or it had forgotten the lease and gave it anew, see [`Lapse`]. Another may
-    /// have or have had the shard: ask the storage before reading.
+    /// Redis does not answer, or it had lost the lease and gave it anew, see [`Lapse`]. Another
+    /// node may have the shard or may have had it: ask the storage before reading.
     Unconfirmed,
-    /// Another has the shard, or it was given back. It stays so.
+    /// Another node has the shard, or the lease was given back. This is final.
     Lost,
 }
 
-/// A time in which another may have had the shard without our knowing: Redis had forgotten the lease,
-/// because it was emptied or because we were away for longer than the time to live.
+/// A period in which another node may have had the shard unnoticed. Redis had lost the lease,
+/// because it was emptied or because this node was away for longer than the time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lapse(u64);
 
-/// Of a lease's time to live, the part for which a confirmation is believed: the rest is for clocks that
-/// run at different speeds, and for acting on what was believed.
+/// Returns the part of a time to live for which a confirmation is trusted. The rest allows for
+/// clocks of different speed and for the time to act.
 fn trusted_part(time_to_live: Duration) -> Duration {
     time_to_live.saturating_mul(2) / 3
 }
 
-/// The time in which a shard is ours.
+/// The period in which this node has a shard.
 #[derive(Debug)]
 pub(crate) struct Tenure {
     trusted_for: Duration,
-    /// When the latest request was *sent* that Redis confirmed: the time to live began after it.
+    /// Time at which the latest request that Redis confirmed was *sent*: the time to live began
+    /// after it.
     confirmed: Instant,
     lapses: u64,
     settled: u64,
@@ -39,7 +40,7 @@ pub(crate) struct Tenure {
 }
 
 impl Tenure {
-    /// Redis gave the shard in reply to a request of `sent`.
+    /// Creates the tenure of a lease that Redis gave in reply to a request sent at `sent`.
     pub(crate) fn begun(sent: Instant, time_to_live: Duration) -> Self {
         let trusted_for = trusted_part(time_to_live);
         Self { trusted_for, confirmed: sent, lapses: 0, settled: 0, is_over: false }
@@ -56,17 +57,17 @@ impl Tenure {
         }
     }
 
-    /// When the standing changes by itself, if it does.
+    /// Returns when the standing changes by itself, if it does.
     pub(crate) fn trusted_until(&self) -> Option<Instant> {
         self.confirmed.checked_add(self.trusted_for)
     }
 
-    /// Redis still had the lease and renewed it.
+    /// Records that Redis still had the lease and renewed it.
     pub(crate) fn renewed(&mut self, sent: Instant) {
         self.confirmed = self.confirmed.max(sent);
     }
 
-    /// Redis had forgotten the lease and gave it anew.
+    /// Records that Redis had lost the lease and gave it anew.
     pub(crate) fn taken_anew(&mut self, sent: Instant) {
         self.renewed(sent);
         self.lapses += 1;
@@ -80,7 +81,7 @@ impl Tenure {
         (self.lapses > self.settled).then_some(Lapse(self.lapses))
     }
 
-    /// Nobody had the shard during `lapse` and those before it.
+    /// Records that no other node had the shard during `lapse` and those before it.
     pub(crate) fn settle(&mut self, Lapse(lapse): Lapse) {
         self.settled = self.settled.max(lapse);
     }
@@ -118,7 +119,7 @@ mod tests {
         tenure.taken_anew(start);
         let first = tenure.lapse().unwrap();
         assert_eq!(tenure.standing(start), Standing::Unconfirmed);
-        // Forgotten again while the storage was asked about the first time.
+        // Redis loses the lease again while the storage is asked about the first lapse.
         tenure.taken_anew(start);
         tenure.settle(first);
         assert_eq!(tenure.standing(start), Standing::Unconfirmed);

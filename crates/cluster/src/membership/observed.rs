@@ -1,4 +1,4 @@
-//! Who is there, as far as can be told from what Redis answers. Pure: time is an argument.
+//! Members as derived from the answers of Redis. Pure functions: time is an argument.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,24 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::member::{Member, NodeId};
 
-/// What a node writes into Redis about itself.
+/// The record that a node writes about itself into Redis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     #[serde(flatten)]
     pub(crate) member: Member,
-    /// Counts its signs of life.
+    /// Number of heartbeats so far.
     pub(crate) beat: u64,
-    /// Whether it has left. Said by a record, since a missing one may as well mean that Redis was
-    /// emptied.
+    /// Whether the node has left. A record says so explicitly, because a missing record may also
+    /// mean that Redis was emptied.
     pub(crate) left: bool,
 }
 
-/// The members seen by one node.
+/// The members that one node sees.
 ///
-/// A record in Redis ends by itself when its node is silent for the time to live. But a missing record
-/// does not prove a missing node: Redis may have been emptied, or its clock may have gone on while it was
-/// stopped. So a member is dropped only when its record is missing *and* no sign of life was seen for as
-/// long by our own clock, in which time without contact to Redis does not count.
+/// A record in Redis expires when its node sends no heartbeat for the time to live. But a missing
+/// record does not prove that the node is gone: Redis may have been emptied, or its clock may have
+/// advanced while it was stopped. A member is therefore dropped only if its record is missing *and*
+/// this node has seen no heartbeat of it for the time to live by its own clock. Time without
+/// contact to Redis does not count.
 #[derive(Debug)]
 pub(crate) struct Observed {
     member_ttl: Duration,
@@ -36,7 +37,7 @@ pub(crate) struct Observed {
 #[derive(Debug)]
 struct Seen {
     record: Record,
-    /// When its latest sign of life was seen.
+    /// Time at which its latest heartbeat was seen.
     changed: Instant,
 }
 
@@ -113,7 +114,7 @@ mod tests {
         let (mut observed, start) = observed();
         for second in 0..=10 {
             let now = start + HEARTBEAT * second;
-            // `b` beats until second 2; Redis forgets it five seconds later.
+            // `b` sends heartbeats until second 2. Redis drops its record five seconds later.
             let mut records = vec![record("a", second.into())];
             if second < 7 {
                 records.push(record("b", second.min(2).into()));

@@ -5,7 +5,7 @@ use clew_testkit::RedisServer;
 
 use super::fixture::{acquire, join, join_to, member, shard, until};
 
-/// A law of every kind of Redis.
+/// Runs for every kind of Redis.
 pub async fn what_one_node_keeps_others_find(redis: &ClusterConfig) {
     let a = join_to(redis, "a").await.cache;
     let b = join_to(redis, "b").await.cache;
@@ -69,7 +69,7 @@ async fn what_is_kept_leaves_room_for_leases() {
         let bytes = told.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
         bytes.parse::<u64>().unwrap()
     };
-    // Twice what there is memory for.
+    // Twice as much as the memory holds.
     let (entry, batch) = (60 << 10, 16);
     for first in (0..2 * MEMORY / entry).step_by(16) {
         (first..first + batch).for_each(|number| {
@@ -77,7 +77,7 @@ async fn what_is_kept_leaves_room_for_leases() {
         });
         let last = (first + batch - 1).to_string();
         until(async || {
-            // Again, since what cannot be written soon is passed over.
+            // Put again, because a write that cannot be done soon is skipped.
             node.cache.put(&last, vec![1; entry as usize]);
             node.cache.get(&last).await.is_some() || used() > MEMORY / 4 * 3
         })

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared helpers of the tests.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use clew_cluster::{
 };
 use clew_core::ShardIndex;
 
-/// How long anything may take before a test fails.
+/// Maximum time that anything may take before a test fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const MEMBER_TTL: Duration = Duration::from_millis(1800);
@@ -39,7 +39,7 @@ pub async fn join(url: &str, id: &str) -> Cluster {
     Cluster::join(&config(url), member(id)).await.unwrap()
 }
 
-/// As [`join`], to a Redis of any kind.
+/// Joins like [`join`], with a Redis of any kind.
 pub async fn join_to(redis: &ClusterConfig, id: &str) -> Cluster {
     Cluster::join(redis, member(id)).await.unwrap()
 }
@@ -48,7 +48,7 @@ pub fn shard(number: u32) -> ShardKey {
     ShardKey { corpus: "notes".parse().unwrap(), shard: ShardIndex(number) }
 }
 
-/// The lease, which must be given now.
+/// Returns the lease, which must be available now.
 pub async fn acquire(leases: &Leases, shard: &ShardKey) -> Lease {
     match leases.acquire(shard).await.unwrap() {
         Acquired::Lease(lease) => lease,
@@ -56,7 +56,7 @@ pub async fn acquire(leases: &Leases, shard: &ShardKey) -> Lease {
     }
 }
 
-/// The lease, which must be given at some time.
+/// Returns the lease as soon as it is available.
 pub async fn acquire_eventually(leases: &Leases, shard: &ShardKey) -> Lease {
     within(async {
         loop {
@@ -69,7 +69,7 @@ pub async fn acquire_eventually(leases: &Leases, shard: &ShardKey) -> Lease {
     .await
 }
 
-/// Who has the lease that is refused now.
+/// Returns the holder of a lease that must be refused now.
 pub async fn refused(leases: &Leases, shard: &ShardKey) -> NodeId {
     match leases.acquire(shard).await.unwrap() {
         Acquired::HeldBy(holder) => holder,
@@ -77,7 +77,7 @@ pub async fn refused(leases: &Leases, shard: &ShardKey) -> NodeId {
     }
 }
 
-/// Waits until the lease says, when asked and to who watches, that it is worth this.
+/// Waits until the lease has this standing, both when asked and for its watchers.
 pub async fn stands(lease: &Lease, standing: Standing) {
     let mut watched = lease.watch();
     within(watched.wait_for(|now| *now == standing)).await.unwrap();
@@ -92,7 +92,7 @@ pub async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it happens at some time")
 }
 
-/// Waits until it holds.
+/// Waits until the condition holds.
 pub async fn until(mut holds: impl AsyncFnMut() -> bool) {
     within(async {
         while !holds().await {
@@ -106,8 +106,8 @@ pub fn names(members: &Members) -> Vec<&str> {
     members.as_slice().iter().map(|member| member.id.as_str()).collect()
 }
 
-/// Waits for a view of just these members that is not stale. Staleness is judged when asked, and not
-/// every change of it is announced, so this asks.
+/// Waits for a view of exactly these members that is not stale. Staleness is computed on request
+/// and not every change of it is announced, so this polls.
 pub async fn sees(membership: &Membership, expected: &[&str]) {
     let members = membership.members();
     within(async {

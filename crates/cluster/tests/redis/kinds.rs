@@ -1,4 +1,4 @@
-//! Every kind of Redis that nodes can be configured with, by the same laws, and what only one of them does.
+//! Tests that run for every kind of Redis a node can be configured with, and tests of single kinds.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use super::fixture::{acquire, acquire_eventually, config, join_to, node, refused, sees, shard};
 use super::fixture::{until, within};
 
-/// What the certificates of the servers are for, which is not where they are reached.
+/// Name in the certificates of the servers, which differs from the host that they are reached at.
 const SERVERS: &str = "redis.example.org";
 
-/// Tests of every kind of Redis by the laws that are named.
+/// Generates a test for every kind of Redis from each named function.
 macro_rules! laws {
     ($($module:ident::$law:ident),* $(,)?) => {
         laws!(@one_server plain $($module::$law),*);
@@ -45,7 +45,7 @@ laws!(
     quotas::a_bucket_is_one_for_all_nodes,
 );
 
-/// Servers, and how nodes reach them.
+/// Servers, and the configuration of nodes that use them.
 struct Started<T> {
     config: ClusterConfig,
     servers: T,
@@ -69,7 +69,7 @@ fn clustered() -> Started<RedisCluster> {
     Started { config: config(&servers.url()), servers, folder }
 }
 
-/// A server that asks for certificates of the same authority as its own.
+/// Starts a server with TLS that requires certificates of the same authority as its own.
 fn encrypted() -> Started<RedisServer> {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("redis").unwrap();
@@ -105,7 +105,7 @@ fn encrypted() -> Started<RedisServer> {
     Started { config, servers: servers.unwrap(), folder }
 }
 
-/// A law of every kind of Redis.
+/// Runs for every kind of Redis.
 pub async fn it_is_well_and_says_so(redis: &ClusterConfig) {
     let health = RedisHealth::ask(redis).await.unwrap().unwrap();
     health.check().unwrap();
@@ -140,18 +140,18 @@ async fn only_a_server_of_the_authority_and_the_name_is_spoken_to_and_only_by_it
         assert!(lonely.members().borrow().is_stale());
     }
     RedisHealth::ask(good).await.unwrap();
-    // A file that cannot be used is named before anything is asked.
+    // An unusable file is named before any server is asked.
     let mut broken = good.clone();
     broken.redis_tls.ca = broken.redis_tls.key.clone();
     let error = RedisHealth::ask(&broken).await.unwrap_err();
     assert_eq!(error.violations()[0].field, "cluster.redis_tls.ca");
 }
 
-/// Waits until a lease is worth all again; what its holder does if Redis had forgotten it is done.
+/// Waits until a lease is held again, settling any lapse as its holder would.
 async fn held_again(lease: &Lease) {
     until(async || {
         if let Some(lapse) = lease.lapse() {
-            // As the storage says to who asks it then.
+            // The test assumes that the storage reported no other writer.
             lease.settle(lapse);
         }
         lease.standing() == Standing::Held
@@ -167,7 +167,7 @@ async fn after_the_master_was_killed_members_and_leases_go_on_with_its_replica()
     sees(&a.membership, &["a", "b"]).await;
     let lease = acquire(&a.leases, &shard(0)).await;
     started.servers.master.kill().unwrap();
-    // Nobody waits longer than said.
+    // No caller waits longer than the configured limit.
     let asked = Instant::now();
     assert!(b.leases.acquire(&shard(1)).await.is_err());
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
@@ -202,7 +202,8 @@ async fn leases_follow_their_slot_to_another_master_and_miss_none_that_is_gone()
     assert_eq!(refused(&b.leases, &shard(0)).await, node("a"));
     let _other = acquire(&b.leases, &shard(1)).await;
     assert_eq!(b.leases.owners(&[shard(0), shard(1)]).await.unwrap().len(), 2);
-    // A master that holds none of them may go; the first of the seeds or where the slot was.
+    // A master without these leases may fail, even if it is the first seed or the slot's former
+    // master.
     started.servers.masters[from].kill().unwrap();
     let owners = || async { b.leases.owners(&[shard(0), shard(1)]).await };
     until(async || owners().await.is_ok_and(|owners| owners.len() == 2)).await;

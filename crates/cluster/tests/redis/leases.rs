@@ -9,7 +9,7 @@ use super::fixture::{
     stands, within,
 };
 
-/// A law of every kind of Redis.
+/// Runs for every kind of Redis.
 pub async fn a_shard_is_given_once_and_again_when_it_is_given_back(redis: &ClusterConfig) {
     let a = join_to(redis, "a").await.leases;
     let b = join_to(redis, "b").await.leases;
@@ -29,12 +29,12 @@ pub async fn a_shard_is_given_once_and_again_when_it_is_given_back(redis: &Clust
     lease.give_back(soon()).await.unwrap();
     assert_eq!(*watched.borrow(), Standing::Lost);
     let lease = acquire(&b, &shard(0)).await;
-    // Dropping is giving back, too.
+    // Dropping also gives it back.
     drop(lease);
     let _lease = acquire_eventually(&a, &shard(0)).await;
 }
 
-/// A law of every kind of Redis.
+/// Runs for every kind of Redis.
 pub async fn renewed_leases_outlast_their_time_to_live_and_others_end(redis: &ClusterConfig) {
     let a = join_to(redis, "a").await.leases;
     let b = join_to(redis, "b").await.leases;
@@ -48,13 +48,13 @@ pub async fn renewed_leases_outlast_their_time_to_live_and_others_end(redis: &Cl
         assert_eq!(lease.lapse(), None);
         stands(lease, Standing::Held).await;
     }
-    // A crash: nobody renews, nobody gives back.
+    // A crash: no node renews the leases or gives them back.
     drop(a);
     held.into_iter().for_each(std::mem::forget);
     let _taken = acquire_eventually(&b, &shard(299)).await;
 }
 
-/// A law of every kind of Redis.
+/// Runs for every kind of Redis.
 pub async fn a_node_that_restarts_has_its_leases_at_once(redis: &ClusterConfig) {
     let (earlier, mut later) = (member("a"), member("a"));
     later.incarnation = earlier.incarnation + 1;
@@ -63,7 +63,7 @@ pub async fn a_node_that_restarts_has_its_leases_at_once(redis: &ClusterConfig) 
     let later = Cluster::join(redis, later).await.unwrap().leases;
     let lease = acquire(&later, &shard(0)).await;
     assert_ne!(lease.token(), lost.token());
-    // The earlier process lives: a name given twice.
+    // The earlier process still runs: two processes with the same name.
     stands(&lost, Standing::Lost).await;
     assert_eq!(refused(&earlier, &shard(0)).await, node("a"));
     drop(lost);
@@ -87,7 +87,7 @@ async fn while_redis_is_away_a_lease_is_unconfirmed_and_none_is_given() {
     assert_eq!(lease.lapse(), None, "as far as is known");
 
     redis.restart_empty().unwrap();
-    // The holder takes its lease anew, but does not know who had it in between.
+    // The holder takes its lease anew, but does not know which node had it in between.
     let lapse = within(async {
         loop {
             if let Some(lapse) = lease.lapse() {
@@ -139,12 +139,12 @@ async fn after_redis_was_emptied_whoever_asks_first_has_the_shard_and_the_other_
         }
     })
     .await;
-    // Who opens the shard under the older one is told at once, before anything is written.
+    // A node that opens the shard under the older lease is refused before it writes anything.
     let refused_late = lost.confirm(soon()).await.unwrap_err();
     assert_eq!(refused_late.reason(), "NOT_OWNER");
     taken.confirm(soon()).await.unwrap();
     stands(&lost, Standing::Lost).await;
-    // Its end takes nothing from the other.
+    // Giving the older lease back does not affect the other.
     lost.give_back(soon()).await.unwrap();
     assert_eq!(refused(&a, &shard(0)).await, node("b"));
     assert_eq!(taken.standing(), Standing::Held);

@@ -1,8 +1,8 @@
-//! Membership, leases, caches and quotas against real Redis servers that are killed, emptied and stopped: one, one with
-//! TLS, one that a Sentinel watches, and a cluster.
+//! Tests of membership, leases, caches and quotas against real Redis servers that are killed,
+//! emptied and paused: a single server, one with TLS, one that a Sentinel watches, and a cluster.
 //!
-//! Times to live are long enough that a busy machine is not taken for a crashed one, and nothing is
-//! expected to happen at a certain time, only at some time or never.
+//! Times to live are long enough that a busy machine is not mistaken for a crashed one. No test
+//! expects anything at a certain time, only eventually or never.
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 

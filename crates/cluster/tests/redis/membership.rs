@@ -6,7 +6,7 @@ use clew_testkit::RedisServer;
 
 use super::fixture::{MEMBER_TTL, join, join_to, member, names, node, sees, within};
 
-/// Notes every view in which a member is missing.
+/// Records every view in which a member is missing.
 fn note_gaps(
     membership: &Membership,
     expected: &'static [&'static str],
@@ -24,7 +24,7 @@ fn note_gaps(
     gaps
 }
 
-/// A law of every kind of Redis.
+/// Runs for every kind of Redis.
 pub async fn nodes_see_each_other_drain_leave_and_crash(redis: &ClusterConfig) {
     let a = join_to(redis, "a").await.membership;
     sees(&a, &["a"]).await;
@@ -46,7 +46,7 @@ pub async fn nodes_see_each_other_drain_leave_and_crash(redis: &ClusterConfig) {
 
     b.leave().await.unwrap();
     sees(&a, &["a", "c"]).await;
-    // Without good-bye, as in a crash.
+    // Without leaving, as in a crash.
     drop(c);
     sees(&a, &["a"]).await;
 }
@@ -65,7 +65,7 @@ async fn while_redis_is_away_the_view_stays_and_says_that_it_is_stale() {
     assert_eq!(names(&a.members().borrow()), ["a", "b"]);
     assert!(b.drain().await.is_err());
 
-    // Nothing in it, and whoever comes first finds nobody.
+    // Redis is empty, so the first node to come finds no other.
     redis.restart_empty().unwrap();
     sees(&a, &["a", "b"]).await;
     sees(&b, &["a", "b"]).await;
@@ -73,7 +73,7 @@ async fn while_redis_is_away_the_view_stays_and_says_that_it_is_stale() {
     for gaps in gaps {
         assert_eq!(*gaps.lock().unwrap(), Vec::<String>::new(), "nobody was dropped");
     }
-    // What was announced in vain is known now.
+    // The draining, which could not be announced before, is known now.
     let drains = |members: &Arc<Members>| {
         members.get(&node("b")).is_some_and(|b| b.state == MemberState::Draining)
     };
@@ -90,7 +90,7 @@ async fn a_redis_that_was_stopped_drops_nobody() {
     let gaps = [note_gaps(&a, &["a", "b"]), note_gaps(&b, &["a", "b"])];
     redis.pause().unwrap();
     within(a.members().wait_for(|members| members.is_stale())).await.unwrap();
-    // By its clock, every record has ended now.
+    // By Redis' clock, every record has expired now.
     tokio::time::sleep(MEMBER_TTL).await;
     redis.resume().unwrap();
     sees(&a, &["a", "b"]).await;
@@ -116,7 +116,7 @@ async fn a_node_starts_without_redis_and_joins_when_it_comes() {
     sees(&b, &["a", "b"]).await;
 }
 
-/// A law of every kind of Redis.
+/// Runs for every kind of Redis.
 pub async fn of_two_processes_of_one_name_the_later_is_seen(redis: &ClusterConfig) {
     let watcher = join_to(redis, "watcher").await.membership;
     let mut earlier = member("a");
@@ -126,12 +126,12 @@ pub async fn of_two_processes_of_one_name_the_later_is_seen(redis: &ClusterConfi
     let _later = Cluster::join(redis, later.clone()).await.unwrap();
     let _earlier = Cluster::join(redis, earlier).await.unwrap();
     sees(&watcher, &["a", "watcher"]).await;
-    // The earlier one goes on beating, and is not heard.
+    // The earlier process continues its heartbeats, which are ignored.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(watcher.members().borrow().get(&later.id), Some(&later));
 }
 
-/// A law of every kind of Redis.
+/// Runs for every kind of Redis.
 pub async fn clusters_with_different_prefixes_do_not_meet(redis: &ClusterConfig) {
     let other = ClusterConfig { redis_prefix: "other".to_owned(), ..redis.clone() };
     let a = join_to(redis, "a").await.membership;

@@ -1,4 +1,5 @@
-//! Quotas are counted over all nodes, and by each for itself while Redis is away.
+//! Tests that quotas are counted over all nodes, and by each node for itself while Redis is
+//! unreachable.
 
 use std::time::Duration;
 
@@ -9,10 +10,11 @@ use super::fixture::{join, join_to, until};
 
 const SLOW: Rate = Rate { per_second: 0.01, burst: 4.0 };
 
-/// A law of every kind of Redis.
+/// Runs for every kind of Redis.
 pub async fn a_bucket_is_one_for_all_nodes(redis: &ClusterConfig) {
     let (one, two) = (join_to(redis, "one").await, join_to(redis, "two").await);
-    // Whoever cannot ask soon counts alone, as one that still connects; so it is tried until all asked.
+    // A node that cannot reach Redis in time, for example while it still connects, counts for
+    // itself. Repeat until both nodes have asked Redis.
     let mut attempt = 0;
     for tenant in ["acme", "bolt", "cogs", "dyne"] {
         until(async || {

@@ -1,4 +1,4 @@
-//! A process that is stopped for longer than its lease lasts, and then goes on.
+//! Test of a process that is paused for longer than its lease lasts and then resumed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use super::fixture::{PATIENCE, acquire, acquire_eventually, join, node, refused,
 
 const REDIS: &str = "CLEW_TEST_REDIS_OF_HOLDER";
 
-/// Says again and again what its lease is worth: the time *before* it asked, and the answer.
+/// Prints the standing of its lease in a loop: the time *before* it asked, and the answer.
 #[test]
 #[ignore = "run by the test below, as a process of its own"]
 fn holder() {
@@ -37,7 +37,7 @@ fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()
 }
 
-/// Does not outlive the test.
+/// A child process that does not outlive the test.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -78,7 +78,7 @@ async fn a_process_that_was_stopped_does_not_believe_its_lease_until_redis_confi
     let goes_on = now();
     signal(child.0.id(), "CONT").unwrap();
 
-    // What it says of the time since must never be that it holds the shard, until it knows better.
+    // After it resumes, it must not report that it holds the shard.
     let lost = format!("{:?}", Standing::Lost);
     loop {
         let (asked, standing) = heard.recv_timeout(PATIENCE).unwrap();
