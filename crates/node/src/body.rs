@@ -1,7 +1,7 @@
-//! How long a request may take to arrive.
+//! Time limits for receiving requests.
 //!
-//! A handler's deadline begins once its request is there. Whoever sends a byte now and then would hold a place
-//! for ever, so that the time in which a body arrives has bounds of its own.
+//! A handler's deadline begins once its request has arrived. A sender that transmits a byte now and
+//! then could occupy a place forever, so receiving a body has limits of its own.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,18 +14,18 @@ use tonic::body::Body;
 use tonic::codegen::http::Request;
 use tower::{Layer, Service};
 
-/// Streams of requests that clients keep open while there is nothing to send.
+/// Client streams that stay open while there is nothing to send.
 const STREAMS: &[&str] = &[
     "/clew.ingest.v1.IngestService/Ingest",
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 ];
 
-/// How long requests may take to arrive.
+/// Time limits for receiving a request.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyPatience {
-    /// A single request, from its first byte to its last.
+    /// Limit for a single request, from its first byte to its last.
     whole: Duration,
-    /// A stream of requests, while nothing comes although the next is waited for.
+    /// Limit for a stream of requests: the longest pause while the next message is awaited.
     idle: Duration,
 }
 
@@ -36,7 +36,8 @@ impl Default for BodyPatience {
 }
 
 impl BodyPatience {
-    /// Nodes keep streams to each other for as long as they run.
+    /// Returns the limit for a method. Methods between nodes have none, because nodes keep streams
+    /// to each other open for as long as they run.
     fn bound(&self, path: &str) -> Option<Bound> {
         match clew_auth::is_for_nodes(path) {
             true => None,
@@ -54,7 +55,7 @@ impl<S> Layer<S> for BodyPatience {
     }
 }
 
-/// A service whose requests arrive in time.
+/// A service whose requests must arrive in time.
 #[derive(Clone, Debug)]
 pub struct Bounded<S> {
     patience: BodyPatience,
@@ -112,7 +113,7 @@ impl HttpBody for BoundedBody {
             return Poll::Ready(frame);
         }
         if let (Bound::Idle(patience), false) = (self.bound, self.waits) {
-            // While nobody asked for the next message, its sender was not late.
+            // No one awaited the next message until now, so its sender was not late.
             self.ends.as_mut().reset(Instant::now() + patience);
         }
         self.waits = true;
@@ -138,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// A body that sends a byte every `pause`.
+    /// Returns a body that sends a byte every `pause`.
     fn slow(pause: Duration) -> Body {
         let bytes = futures::stream::repeat(()).then(move |()| async move {
             tokio::time::sleep(pause).await;
@@ -147,7 +148,7 @@ mod tests {
         Body::new(StreamBody::new(bytes))
     }
 
-    /// How many bytes of it arrive before it is given up.
+    /// Returns how many bytes of the body arrive before it is rejected.
     async fn arrive(bound: Bound, pause: Duration, at_most: usize) -> usize {
         let mut body = std::pin::pin!(BoundedBody::new(slow(pause), bound));
         let mut arrived = 0;

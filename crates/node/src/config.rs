@@ -1,4 +1,4 @@
-//! What every node is configured with, whatever its roles.
+//! Configuration that every node has, whatever its roles.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,25 +11,26 @@ use clew_telemetry::{AdminConfig, TelemetryConfig};
 use clew_tls::TlsConfig;
 use serde::{Deserialize, Serialize};
 
-/// The keys that all services share.
+/// Configuration keys that all services share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeConfig {
-    /// Address to listen on; port 0 takes a free one.
+    /// Address to listen on. Port 0 selects a free port.
     pub listen: String,
-    /// Seconds a shutdown may take to hand over and finish what was begun, 1 to 3,600.
+    /// Maximum duration of a shutdown in seconds, 1 to 3,600. During it the node hands over its
+    /// shards and finishes its work.
     pub shutdown_secs: u64,
-    /// How this node finds the others.
+    /// Settings for finding the other nodes.
     pub cluster: ClusterConfig,
-    /// How the others are reached.
+    /// Connections to the other nodes.
     pub peers: PeerConfig,
     /// Certificates.
     pub tls: TlsConfig,
-    /// Who may call.
+    /// Authentication of callers.
     pub auth: AuthConfig,
-    /// Where it tells about itself.
+    /// Listener for metrics and health.
     pub admin: AdminConfig,
-    /// Where its traces and metrics go.
+    /// Export of traces and metrics.
     pub telemetry: TelemetryConfig,
 }
 
@@ -49,10 +50,11 @@ impl Default for NodeConfig {
 }
 
 impl NodeConfig {
-    /// Refuses values out of range.
+    /// Rejects values out of range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming every offending key, if a setting is
+    /// invalid.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         if !(1..=3600).contains(&self.shutdown_secs) {
@@ -72,16 +74,18 @@ impl NodeConfig {
         violations.into_result()
     }
 
-    /// How long a shutdown may take.
+    /// Returns the maximum duration of a shutdown.
     pub fn shutdown(&self) -> Duration {
         Duration::from_secs(self.shutdown_secs)
     }
 }
 
-/// Refuses to listen where anybody may come, unless callers prove who they are or it is wanted so.
+/// Rejects a listening address that other machines can reach, unless certificates are configured or
+/// `auth.insecure` is set.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] that says what to configure.
+/// Returns [`clew_core::ErrorKind::InvalidInput`], with what to configure, if the address is
+/// rejected.
 pub fn may_listen(address: SocketAddr, tls: &TlsConfig, auth: &AuthConfig) -> Result<(), Error> {
     if address.ip().is_loopback() || tls.is_on() || auth.insecure {
         return Ok(());

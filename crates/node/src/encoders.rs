@@ -1,4 +1,4 @@
-//! The encoders of the cluster.
+//! Connections to the encoders of the cluster.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,17 +15,17 @@ use tokio::sync::watch;
 use crate::Node;
 use crate::peers::addresses;
 
-/// How long encoders that are there may take to answer before the list of members is read again.
+/// Time that known encoders have to answer before the list of members is read again.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
-/// How often the tree's picture of the encoders is renewed, and which model is current.
+/// Interval at which the encoders in the node's tree and the current model are updated.
 const LOOKED_EVERY: Duration = Duration::from_secs(1);
 
 impl Node {
-    /// The encoders of the cluster. Waits until one has told which model is current: without that,
-    /// nothing that is stored can be understood.
+    /// Connects to the encoders of the cluster. Waits until one has reported which model is
+    /// current, because stored vectors cannot be used without knowing it.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
     pub async fn encoders(
         &self,
         config: RemoteEncoderConfig,
@@ -55,11 +55,11 @@ impl Node {
         Ok(encoders)
     }
 
-    /// The memory models of the cluster's encoders, as one. Which model it is, and whether there is any, they are
-    /// asked when somebody wants to know.
+    /// Returns one encoder that stands for the memory models of the cluster's encoders. They are
+    /// asked which model they have, if any, only when it is needed.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
     pub async fn memory_encoder(&self) -> Result<Arc<RemoteMemoryEncoder>, Error> {
         let role = Some(Role::Encoder);
         let PeerOptions { service, credits, .. } =
@@ -68,11 +68,11 @@ impl Node {
         Ok(Arc::new(RemoteMemoryEncoder::new(encoders)))
     }
 
-    /// The rerankers of the cluster's encoders, as one. Which model it is, and whether there is any, they are asked
-    /// when somebody wants to know.
+    /// Returns one reranker that stands for the rerankers of the cluster's encoders. They are asked
+    /// which model they have, if any, only when it is needed.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
     pub async fn reranker(&self) -> Result<Arc<RemoteReranker>, Error> {
         let role = Some(Role::Encoder);
         let PeerOptions { service, credits, .. } = RemoteReranker::peer_options(self.reach(role));
@@ -81,7 +81,7 @@ impl Node {
     }
 }
 
-/// Keeps the encoders in step with the list of members.
+/// Updates the encoders whenever the list of members changes.
 async fn follow(encoders: Arc<RemoteEncoders>, mut members: watch::Receiver<Arc<Members>>) {
     loop {
         let now = Arc::clone(&members.borrow_and_update());

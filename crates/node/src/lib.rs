@@ -1,12 +1,13 @@
-//! What every node of a cluster runs beside its roles: membership, connections to the others, its server.
+//! Parts that every node of a cluster runs besides its roles: membership, connections to other
+//! nodes, and a server.
 //!
 //! ```text
-//! NodeConfig ─► Node::join ─┬─► pools of peers, one for each role that is needed, in step with the members
+//! NodeConfig ─► Node::join ─┬─► pools of peers, one for each needed role, following the members
 //!                           └─► Server: the roles' services, NodeService, health, reflection
 //! ```
 //!
-//! A role is added by its own crate: it takes what it needs of a [`Node`] and hands its services to the
-//! [`Server`]. So one process runs any set of roles.
+//! Each role lives in its own crate. It takes the parts that it needs from a [`Node`] and adds its
+//! services to the [`Server`], so that one process can run any set of roles.
 
 mod body;
 mod config;

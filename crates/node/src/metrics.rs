@@ -1,4 +1,4 @@
-//! What metrics tell of the nodes of this process: usually one.
+//! Metrics of the nodes of this process, of which there is usually one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::Node;
 
 static NODES: Living<Node> = Living::new();
 
-/// Has metrics tell of `node`, for as long as it is there.
+/// Includes `node` in the metrics for as long as it exists.
 pub(crate) fn observe(node: &Arc<Node>) {
     static ONCE: Once = Once::new();
     NODES.add(node);
@@ -62,7 +62,8 @@ fn members() -> BTreeMap<(&'static str, &'static str), usize> {
     counts
 }
 
-/// By the pool's name and the peers' states, of which the usual ones are told also if there are none.
+/// Returns the number of peers by pool name and peer state. The usual states are included even if
+/// their number is zero.
 fn peers() -> BTreeMap<(String, Cow<'static, str>), usize> {
     let mut counts = BTreeMap::new();
     for node in NODES.all() {

@@ -1,4 +1,4 @@
-//! A node among others.
+//! This process as a node of a cluster.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,20 +16,20 @@ use tokio::task::JoinSet;
 
 use crate::{NodeConfig, peers, redis};
 
-/// Tells what parts of the node look like now.
+/// A function that describes the current parts of the node.
 type Looking = Box<dyn Fn() -> Vec<TreeNode> + Send + Sync>;
 
-/// The parts of a node, for the tree.
+/// The parts of a node that its tree shows.
 #[derive(Clone, Default)]
 pub struct Parts(Arc<Mutex<Vec<Looking>>>);
 
 impl Parts {
-    /// Adds a part; `part` is asked each time the tree is drawn.
+    /// Adds a part. `part` is called each time the tree is built.
     pub fn add(&self, part: impl Fn() -> TreeNode + Send + Sync + 'static) {
         self.add_all(move || vec![part()]);
     }
 
-    /// Adds parts of which there may be more or fewer at times.
+    /// Adds parts whose number may change.
     pub fn add_all(&self, parts: impl Fn() -> Vec<TreeNode> + Send + Sync + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(parts));
     }
@@ -54,12 +54,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// Joins the cluster with `roles`; the others reach this node at the configured address or else
-    /// at `listening`.
+    /// Joins the cluster with `roles`. The other nodes reach this node at the configured address,
+    /// or else at `listening`.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration; [`clew_core::ErrorKind::WrongState`] if
-    /// Redis drops leases. That Redis is away is no error: the node joins when it comes.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid, and
+    /// [`clew_core::ErrorKind::WrongState`] if Redis may evict leases. An unreachable Redis is not
+    /// an error: the node joins when Redis can be reached.
     pub async fn join(
         config: NodeConfig,
         roles: impl IntoIterator<Item = Role>,
@@ -75,7 +76,7 @@ impl Node {
         };
         let tls = Tls::load(&config.tls, roles.iter().map(|role| role.as_str())).await?;
         let me = Member::starting(id, address, roles);
-        // Before anybody sees this node there.
+        // Redis is examined before other nodes can see this node.
         let redis = watch::Sender::new(redis::examine(&config.cluster).await?);
         let cluster = Box::pin(Cluster::join(&config.cluster, me)).await?;
         let quotas = cluster.quotas.clone();
@@ -108,60 +109,62 @@ impl Node {
         })
     }
 
-    /// This node's name.
+    /// Returns this node's name.
     pub fn me(&self) -> &NodeId {
         self.cluster.membership.me()
     }
 
-    /// The members as this node sees them.
+    /// Returns the members as this node sees them.
     pub fn members(&self) -> watch::Receiver<Arc<Members>> {
         self.cluster.membership.members()
     }
 
-    /// Leases of shards.
+    /// Returns the leases of shards.
     pub fn leases(&self) -> &Leases {
         &self.cluster.leases
     }
 
-    /// What Redis told of itself last; `None` if there is none or it has not answered yet.
+    /// Returns the last reported health of Redis. Returns `None` if there is no Redis or it has not
+    /// answered yet.
     pub fn redis(&self) -> Option<RedisHealth> {
         self.redis.borrow().clone()
     }
 
-    /// What the nodes of the cluster keep for each other.
+    /// Returns the cache that the nodes of the cluster share.
     pub fn cache(&self) -> &Cache {
         &self.cluster.cache
     }
 
-    /// What the tree is drawn from.
+    /// Returns the parts that the tree is built from.
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// How other nodes that have `role` are reached, or all.
+    /// Returns how this node reaches other nodes that have `role`, or all nodes.
     pub(crate) fn reach(&self, role: Option<Role>) -> Reach {
         let role = role.map(Role::as_str);
         Reach { config: self.config.peers.clone(), tls: self.tls.clone(), role }
     }
 
-    /// This node's certificate, if it has one.
+    /// Returns this node's certificate, if it has one.
     pub(crate) fn tls(&self) -> Option<&Tls> {
         self.tls.as_ref()
     }
 
-    /// Who may call this node.
+    /// Returns the guard that authenticates callers.
     pub(crate) fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// Runs a task for as long as the node is there.
+    /// Runs a task until this value is dropped.
     pub(crate) fn keep(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.followers.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
     }
 
-    /// A pool of the members that have `role`, or of all, called `name`, in step with the list of members.
-    /// `service` is the full name of the gRPC service whose health decides, `credits` the units of
-    /// work that may be under way on each.
+    /// Creates a pool called `name` of the members that have `role`, or of all members, and updates
+    /// it whenever the list of members changes. `service` is the full name of the gRPC service
+    /// whose health decides whether a member serves. `credits` is the number of units of work that
+    /// may be under way on each member.
     pub async fn pool(
         &self,
         role: Option<Role>,
@@ -182,17 +185,17 @@ impl Node {
         Ok(pool)
     }
 
-    /// How this node is.
+    /// Returns the health of this node.
     pub fn health(&self) -> &Health {
         &self.health
     }
 
-    /// Whether this node is about to leave.
+    /// Returns a receiver that says whether this node is about to leave.
     pub fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
 
-    /// Tells the others that this node is about to leave, and its own roles to hand over.
+    /// Tells the other nodes that this node is about to leave, and its own roles to hand over.
     pub async fn drain(&self) {
         if let Err(error) = self.cluster.membership.drain().await {
             tracing::warn!(
@@ -214,7 +217,7 @@ impl Node {
         }
     }
 
-    /// What runs here.
+    /// Returns the tree of the parts that run on this node.
     pub fn tree(&self) -> TreeNode {
         let state = if *self.draining.borrow() { "draining" } else { "serving" };
         let me = self.me();

@@ -1,4 +1,4 @@
-//! `NodeService`: what this node tells about itself.
+//! `NodeService`: description and draining of this node.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use tonic::{Request, Response, Status};
 
 use crate::Node;
 
-/// The handler.
+/// Handler of `NodeService`.
 pub(crate) struct NodeRpc {
     pub node: Arc<Node>,
 }
 
-/// A tree for the wire.
+/// Converts a tree to its wire form.
 fn tree_to_wire(tree: TreeNode) -> wire::TreeNode {
     wire::TreeNode {
         name: tree.name,

@@ -1,4 +1,4 @@
-//! What a process tells about itself, by its configuration.
+//! Start of logging, traces and metrics from the configuration.
 
 use std::path::Path;
 
@@ -6,21 +6,22 @@ use clew_core::Error;
 use clew_telemetry::{Logging, Telemetry, TelemetryConfig};
 use serde::{Deserialize, Serialize};
 
-/// What of the configuration is needed before anything else; the rest is passed over.
+/// The part of the configuration that is needed before anything else. Other keys are ignored.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Observed {
     telemetry: TelemetryConfig,
 }
 
-/// No key of it is set by the command line.
+/// The command line sets none of these keys.
 #[derive(Serialize)]
 struct NoFlags {}
 
-/// Starts what the process `program` tells about itself, as the configuration says. See [`Telemetry::start`].
+/// Starts the telemetry of the process `program` as configured, see [`Telemetry::start`].
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault, or the file if it cannot be read.
+/// Returns [`clew_core::ErrorKind::InvalidInput`], naming the offending key, or the file if it
+/// cannot be read.
 pub fn observed(
     config: Option<&Path>,
     program: &str,

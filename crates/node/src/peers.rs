@@ -9,7 +9,8 @@ use clew_runtime::pool::Pool;
 use clew_telemetry::{Severity, Trouble};
 use tokio::sync::watch;
 
-/// Keeps `pool` in step with the members that have `role`, or with all, for as long as the list is kept.
+/// Updates `pool` to the members that have `role`, or to all members, until the list of members
+/// ends.
 pub(crate) async fn follow(
     pool: Pool,
     role: Option<Role>,
@@ -26,14 +27,14 @@ pub(crate) async fn follow(
     }
 }
 
-/// Names and addresses of the members that have `role`, or of all.
+/// Returns names and addresses of the members that have `role`, or of all members.
 pub(crate) fn addresses(role: Option<Role>, members: &Members) -> Vec<(String, String)> {
     let has_role = |member: &&Member| role.is_none_or(|role| member.roles.contains(&role));
     let meant = members.as_slice().iter().filter(has_role);
     meant.map(|member| (member.id.to_string(), member.address.to_string())).collect()
 }
 
-/// Makes the members that have `role` those of the pool.
+/// Sets the peers of the pool to the members that have `role`, or to all members.
 pub(crate) async fn update(
     pool: &Pool,
     role: Option<Role>,
@@ -42,7 +43,7 @@ pub(crate) async fn update(
     pool.update(addresses(role, members)).await
 }
 
-/// What is wrong with the members of a pool, who have `role`.
+/// Returns the problems of the peers in a pool for `role`.
 pub(crate) fn troubles(pool: &Pool, role: Option<Role>) -> Vec<Trouble> {
     let members = pool.members();
     let lost = members.iter().filter_map(|peer| {
@@ -57,7 +58,8 @@ pub(crate) fn troubles(pool: &Pool, role: Option<Role>) -> Vec<Trouble> {
     let mut troubles: Vec<Trouble> = lost.collect();
     let is_served = members.iter().any(|peer| peer.state() == PeerState::Serving);
     if let (Some(role), false) = (role, is_served) {
-        // Without these two nothing is found. Without others, some questions fail.
+        // Without encoders or retrievers no search works. Without the other roles, only some
+        // questions fail.
         let severity = match role {
             Role::Encoder | Role::Retriever => Severity::NotReady,
             Role::Gateway | Role::Generator | Role::GraphBuilder => Severity::Degraded,

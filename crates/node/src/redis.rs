@@ -1,4 +1,4 @@
-//! Looks whether leases are safe in Redis: before the node is seen there, and now and then.
+//! Checks whether leases are safe in Redis, before the node joins and periodically afterwards.
 
 use std::time::Duration;
 
@@ -7,15 +7,16 @@ use clew_core::Error;
 use clew_telemetry::{Severity, Trouble};
 use tokio::sync::watch;
 
-/// Time between two looks at a Redis that was away until now, and at one that is known.
+/// Intervals between two checks: of a Redis that has not answered yet, and of one that has.
 const LOOK_INTERVALS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
-/// What Redis tells of itself; `None` if there is none or it is away, without which a node can start.
+/// Returns the health of Redis. Returns `None` if there is no Redis or it is unreachable: a node
+/// can start without it.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::WrongState`] if leases are not safe there.
+/// Returns [`clew_core::ErrorKind::WrongState`] if leases are not safe there.
 pub(crate) async fn examine(config: &ClusterConfig) -> Result<Option<RedisHealth>, Error> {
-    // Boxed, as is what joins: handshakes are large futures.
+    // Boxed because a handshake is a large future.
     let asking = Box::pin(RedisHealth::ask(config));
     let Ok(Some(health)) = asking.await else { return Ok(None) };
     health.check()?;
@@ -27,7 +28,7 @@ pub(crate) async fn examine(config: &ClusterConfig) -> Result<Option<RedisHealth
     Ok(Some(health))
 }
 
-/// Looks again and again. A node that serves goes on and tells of what is wrong.
+/// Checks Redis repeatedly. A node that already serves keeps serving and reports the problem.
 pub(crate) async fn look_after(config: ClusterConfig, seen: watch::Sender<Option<RedisHealth>>) {
     let (eager, relaxed) = LOOK_INTERVALS;
     let mut was_good = true;
@@ -47,7 +48,7 @@ pub(crate) async fn look_after(config: ClusterConfig, seen: watch::Sender<Option
     }
 }
 
-/// What health tells of it.
+/// Returns the problem that health checks report.
 pub(crate) fn troubles(health: Option<&RedisHealth>) -> Vec<Trouble> {
     let trouble = |error: Error| Trouble {
         part: "redis".to_owned(),

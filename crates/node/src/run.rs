@@ -1,4 +1,4 @@
-//! Runs a node from its configuration to its end.
+//! Lifecycle of a node, from its configuration to its shutdown.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -20,16 +20,18 @@ use tokio::sync::watch;
 use crate::observed::observed;
 use crate::{Node, NodeConfig, Server, Signals, may_listen, metrics};
 
-/// Ends a role: hands over what it owns and finishes what it was given, until the deadline.
+/// A function that stops a role: it hands over what the role owns and finishes accepted work, until
+/// the deadline.
 pub type Stop =
     Box<dyn FnOnce(Instant) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> + Send>;
 
-/// Runs a node with `roles` until it is told to end ([`Signals`]), also while it starts and waits for others.
-/// `start` starts the roles: it adds their services to the server and returns how to end them, in the order in
-/// which to do so.
+/// Runs a node with `roles` until it receives a signal to end ([`Signals`]), also while it starts
+/// and waits for other nodes. `start` starts the roles: it adds their services to the server and
+/// returns the functions that stop them, in the order in which to call them.
 ///
 /// # Errors
-/// Those of starting; [`ErrorKind::Unavailable`] if the listener fails.
+/// Returns the errors of joining and of `start`, and [`ErrorKind::Unavailable`] if the listener
+/// fails.
 pub async fn run<F>(
     config: NodeConfig,
     roles: BTreeSet<Role>,
@@ -54,13 +56,13 @@ where
     let Some(joined) = signals.unless_told(joining).await else { return Ok(()) };
     let node = Arc::new(joined?);
     metrics::observe(&node);
-    // Before models load: who waits for the node sees that it starts.
+    // Before models load, so that probes see a node that is starting.
     let admin = Admin::start(&admin, node.health()).await?;
     if let Some(admin) = &admin {
         eprintln!("metrics and health on http://{}", admin.address());
     }
     let server = Server::new(&node)?;
-    // Boxed: roles start with large futures.
+    // Boxed because the futures that start roles are large.
     let starting = Box::pin(start(Arc::clone(&node), server));
     let Some(started) = signals.unless_told(starting).await else {
         node.leave().await;
@@ -109,38 +111,38 @@ where
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// Configuration file (TOML); other services' sections in it are passed over.
+    /// Configuration file (TOML). Sections of other services in it are ignored.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address to listen on; port 0 takes a free one.
+    /// Address to listen on. Port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Which log lines to show: a level, or directives such as `info,clew_retriever=debug`.
+    /// Log lines to show: a level, or directives such as `info,clew_retriever=debug`.
     #[arg(long, env = "CLEW_LOG", default_value = "info", value_name = "FILTER")]
     log: String,
-    /// Log lines as JSON.
+    /// Write log lines as JSON.
     #[arg(long)]
     log_json: bool,
-    /// Print the effective configuration and end.
+    /// Print the effective configuration and exit.
     #[arg(long)]
     print_config: bool,
 }
 
-/// The name of this program, as traces tell it.
+/// Returns the name of this program for traces.
 fn program() -> String {
     let path = std::env::current_exe().ok();
     let name = path.as_deref().and_then(std::path::Path::file_name);
     name.map_or_else(|| "clew".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// What the command line sets.
+/// Configuration keys that the command line sets.
 #[derive(Serialize)]
 struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<String>,
 }
 
-/// The `main` of a service: reads command line and configuration, then runs `serve`.
+/// Runs the `main` of a service: reads command line and configuration, then runs `serve`.
 pub fn service_main<C, F>(serve: impl FnOnce(C) -> F) -> ExitCode
 where
     C: Default + Serialize + DeserializeOwned,

@@ -25,31 +25,32 @@ use crate::Node;
 use crate::body::BodyPatience;
 use crate::node_service::NodeRpc;
 
-/// Requests that one connection may have in flight; beyond it they wait on the connection, searches
-/// behind writes. So it is as many as a gateway sends at most; the queues behind have limits of their own.
+/// Number of requests that one connection may have in flight. Further requests wait on the
+/// connection, where searches wait behind writes. The number therefore equals the most that a
+/// gateway sends. The queues behind have limits of their own.
 const REQUESTS_PER_CONNECTION: usize = 4096;
-/// Requests that a connection may have begun: those in flight and as many that wait.
+/// Number of requests that a connection may have open: those in flight, and as many waiting.
 const STREAMS_PER_CONNECTION: u32 = 2 * REQUESTS_PER_CONNECTION as u32;
-/// Bytes of a request's headers.
+/// Maximum size of a request's headers in bytes.
 const HEADER_BYTES: u32 = 16 << 10;
-/// Bytes that a peer may send ahead of what is read, on one stream and on one connection. With many
-/// producers it is these that a node's memory holds.
+/// Number of bytes that a peer may send ahead of what is read, on one stream. With many producers,
+/// these bytes dominate a node's memory.
 const STREAM_BYTES: u32 = 256 << 10;
-/// Room for many streams that wait to be read, so that they do not hold up others.
+/// The same for one connection. It allows many streams to wait unread without blocking others.
 const CONNECTION_BYTES: u32 = 16 << 20;
-/// How long a connection may be silent before its peer is asked for a sign of life, and how long that
-/// may take.
+/// Silence of a connection after which its peer is pinged, and the time that the reply may take.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// How long after saying so a node goes on taking requests, so that callers have heard it.
+/// Time for which a node accepts requests after it has announced its end, so that callers notice.
 const NOTICE: Duration = Duration::from_millis(500);
 
-/// What every request goes through before it comes to a service.
+/// Layers that every request passes before it reaches a service.
 pub type Transport = Stack<Guard, Stack<BodyPatience, Stack<RpcLayer, Identity>>>;
 
-/// A server without services: how Clew's servers treat their connections, behind `guard`.
+/// Creates a server without services, with the connection settings of Clew's servers, behind
+/// `guard`.
 pub fn transport(guard: Guard) -> tonic::transport::Server<Transport> {
     tonic::transport::Server::builder()
-        // Outermost, so that refusals are counted too.
+        // Outermost, so that rejected requests are counted as well.
         .layer(RpcLayer)
         .layer(BodyPatience::default())
         .layer(guard)
@@ -72,10 +73,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with the services that every node has.
+    /// Creates a server with the services that every node has.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] if the descriptors cannot be served, which a test excludes.
+    /// Returns [`ErrorKind::Internal`] if the descriptors cannot be served, which a test rules out.
     pub fn new(node: &Arc<Node>) -> Result<Self, Error> {
         let (health, health_service) = tonic_health::server::health_reporter();
         let reflection = tonic_reflection::server::Builder::configure()
@@ -111,17 +112,17 @@ impl Server {
         self.routes.add_service(service);
     }
 
-    /// Whether a role has added the service already.
+    /// Returns whether a role has already added the service.
     pub fn offers<S: NamedService>(&self) -> bool {
         self.names.contains(&S::NAME)
     }
 
-    /// Serves until the node drains and `stop` says so: then health checks say NOT_SERVING, which
-    /// callers are given a moment to hear, no new requests are taken, and those in flight are finished.
-    /// The caller bounds that wait.
+    /// Serves until the node drains and `stop` is set. When the node drains, health checks answer
+    /// NOT_SERVING. After `stop`, callers get a moment to notice. Then no new requests are
+    /// accepted, and those in flight are finished. The caller must limit that wait.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if the listener fails.
+    /// Returns [`ErrorKind::Unavailable`] if the listener fails.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -133,14 +134,14 @@ impl Server {
             health.set_service_status(name, ServingStatus::Serving).await;
         }
         let shutdown = async move {
-            // Whoever may tell us to is gone only at the end of the process.
+            // The senders of both channels disappear only when the process ends.
             drop(draining.wait_for(|draining| *draining).await);
             for name in &names {
                 health.set_service_status(name, ServingStatus::NotServing).await;
             }
             drop(stop.wait_for(|stop| *stop).await);
             tokio::time::sleep(NOTICE).await;
-            // Ends the streams of those that watch: they would hold up the end.
+            // Closes the streams of health watchers, which would delay the shutdown.
             for name in names {
                 health.clear_service_status(name).await;
             }

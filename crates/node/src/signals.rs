@@ -1,10 +1,10 @@
-//! How a process hears that it is to end.
+//! Signals that tell the process to end.
 
 use clew_core::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals by which a process is told to end, SIGINT and SIGTERM. They end nothing by themselves any more once this
-/// is made: whoever has it listens at every wait, also while it starts.
+/// Receiver of SIGINT and SIGTERM. Once it is created, these signals no longer end the process by
+/// themselves, so its owner must listen during every wait, also while the process starts.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
@@ -12,10 +12,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts listening for the signals.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Internal`] if the system refuses.
+    /// Returns [`clew_core::ErrorKind::Internal`] if the system refuses.
     pub fn listen() -> Result<Self, Error> {
         let failed = |error| Error::internal("no signal handler could be set").with_source(error);
         let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -31,7 +31,7 @@ impl Signals {
         }
     }
 
-    /// Starts something; `None`, and a line for who looks, if the process is told to end before it runs.
+    /// Waits for `starting`. If the process is told to end first, prints a line and returns `None`.
     pub async fn unless_told<T>(&mut self, starting: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             started = starting => Some(started),
