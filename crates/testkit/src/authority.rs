@@ -1,4 +1,4 @@
-//! An authority that certifies nodes and clients, rightly and wrongly.
+//! Certificate authority for tests, which can also issue invalid certificates.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,23 @@ use rcgen::{
     KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 
-/// When a certificate holds.
+/// Validity period of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// Now.
+    /// It is valid now.
     Valid,
-    /// It ended years ago.
+    /// It expired years ago.
     Expired,
-    /// It begins in many years.
+    /// It becomes valid in many years.
     NotYet,
 }
 
-/// An authority of its own.
+/// A certificate authority with a key of its own.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// Where a certificate and its key are.
+/// Paths of a certificate and its key.
 #[derive(Clone, Debug)]
 pub struct IssuedFiles {
     /// The certificate.
@@ -34,10 +34,10 @@ pub struct IssuedFiles {
 }
 
 impl Authority {
-    /// An authority called `name`.
+    /// Creates an authority called `name`.
     ///
     /// # Errors
-    /// Those of making keys.
+    /// Returns an error if no key can be generated.
     pub fn new(name: &str) -> io::Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -51,15 +51,15 @@ impl Authority {
     /// Writes the authority's certificate.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, file: &Path) -> io::Result<()> {
         std::fs::write(file, self.issuer.pem())
     }
 
-    /// Certifies whoever is called `names`, and writes `STEM.crt` and `STEM.key` to `folder`.
+    /// Issues a certificate for `names`, and writes `STEM.crt` and `STEM.key` to `folder`.
     ///
     /// # Errors
-    /// Those of the files and of making keys.
+    /// Returns an error if no key can be generated or a file cannot be written.
     pub fn issue(
         &self,
         folder: &Path,

@@ -1,4 +1,4 @@
-//! An object store that fails when told so.
+//! Object store that fails on demand.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,36 +14,36 @@ use object_store::{
     Result,
 };
 
-/// What happens to a put or a removal.
+/// A fault of one put or removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// It is not done and fails.
     NotDone,
-    /// It is done and said to have failed.
+    /// It is done and reported as failed.
     Done,
-    /// It is said to have failed, and is done after the next one, or when the store is healed.
+    /// It is reported as failed, and is done after the next change or by [`FaultyStore::settle`].
     DoneLater,
-    /// It is done after a while, when others that began later are done.
+    /// It is done after a delay, so that changes that began later are done first.
     Delayed,
-    /// It is not done, and from then on everything fails, as for a process that is killed before it.
+    /// It is not done and everything fails from then on, as if the process were killed before it.
     Crash,
-    /// It is done, and from then on everything fails, as for a process that is killed after it.
+    /// It is done and everything fails from then on, as if the process were killed after it.
     CrashAfter,
 }
 
 impl Fault {
-    /// Every kind.
+    /// Every kind of fault.
     pub const ALL: [Self; 6] =
         [Self::NotDone, Self::Done, Self::DoneLater, Self::Delayed, Self::Crash, Self::CrashAfter];
 }
 
-/// How long [`Fault::Delayed`] takes: many times what an operation in memory does.
+/// Delay of [`Fault::Delayed`]: many times the duration of an operation in memory.
 const DELAY: Duration = Duration::from_millis(5);
 
-/// A view of a store on which one put or removal, or one read, fails. Others may use the store itself at the same time.
-/// Of uploads in parts, only the beginning can fail.
+/// A view of a store on which one put or removal, or one read, fails. The store itself may be in
+/// use at the same time. A multipart upload can fail only at its beginning.
 ///
-/// Cheap to clone; clones share what is planned.
+/// Cheap to clone; clones share the planned faults.
 #[derive(Clone, Debug)]
 pub struct FaultyStore {
     inner: Arc<dyn ObjectStore>,
@@ -69,53 +69,53 @@ enum Change {
 }
 
 impl FaultyStore {
-    /// A view of `inner` on which nothing fails yet.
+    /// Creates a view of `inner` on which nothing fails yet.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
         Self { inner, state: Arc::default() }
     }
 
-    /// Lets this happen to the `nth` change from now on, counted from 0.
+    /// Plans a fault for the `nth` change from now on, counted from 0.
     pub fn plan(&self, nth: usize, fault: Fault) {
         let mut state = self.state();
         state.planned = Some((state.changes + nth, fault));
     }
 
-    /// Lets the `nth` read of an object from now on fail, counted from 0.
+    /// Plans a failure of the `nth` read from now on, counted from 0.
     pub fn plan_read(&self, nth: usize) {
         let mut state = self.state();
         state.planned_read = Some(state.reads + nth);
     }
 
-    /// Lets every put replace what is there, whatever it expects, as storage does that knows no conditions.
+    /// Makes every put overwrite whatever its condition, as storage without conditional puts does.
     pub fn ignore_conditions(&self) {
         self.state().ignores_conditions = true;
     }
 
-    /// Reads of objects that were asked for so far.
+    /// Returns the number of reads requested so far.
     pub fn reads(&self) -> usize {
         self.state().reads
     }
 
-    /// Puts and removals that were asked for so far.
+    /// Returns the number of puts and removals requested so far.
     pub fn changes(&self) -> usize {
         self.state().changes
     }
 
-    /// Does what was left for later.
+    /// Applies the change that was left for later.
     pub async fn settle(&self) {
         let late = self.state().late.take();
         if let Some(change) = late {
-            // It may be refused by now, as it would be for anyone.
+            // It may fail by now, as it would for any caller.
             drop(self.apply(change).await);
         }
     }
 
-    // No code that can panic runs under the lock, so a poisoned one holds a valid state.
+    // No code that can panic runs under the lock, so a poisoned lock still holds a valid state.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a change and tells what is to happen to it.
+    /// Counts a change and returns the fault that is planned for it.
     fn begin(&self) -> Result<Option<Fault>> {
         let mut state = self.state();
         if state.is_dead {
@@ -169,7 +169,7 @@ impl FaultyStore {
 }
 
 fn failure(what: &'static str) -> Error {
-    // As the store that may fail for real says it.
+    // The same form as the errors of the real S3 store.
     Error::Generic { store: "S3", source: what.into() }
 }
 

@@ -1,4 +1,4 @@
-//! A TCP connection that fails when told so.
+//! TCP connection that fails on demand.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,19 +8,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What becomes of bytes.
+/// Handling of bytes on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// They are passed on.
     Forward,
-    /// They are held back, as by a machine that is stopped: connections stay open.
+    /// They are held back as if a machine were stopped: connections stay open.
     Silent,
-    /// Connections are closed, and new ones right away.
+    /// Connections are closed, and new ones immediately.
     Cut,
 }
 
-/// Passes TCP connections on to a server, until it is told to fall silent or to cut them. Dropping it
-/// cuts all.
+/// A forwarder of TCP connections to a server that can fall silent or cut them. Dropping it closes
+/// all connections.
 #[derive(Debug)]
 pub struct FaultyWire {
     address: SocketAddr,
@@ -30,10 +30,10 @@ pub struct FaultyWire {
 }
 
 impl FaultyWire {
-    /// A wire to `server`, reached at its own [`address`](Self::address).
+    /// Creates a wire to `server`, reached at its own [`address`](Self::address).
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Returns an error if the operating system does not provide a listener.
     pub async fn to(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
@@ -54,18 +54,18 @@ impl FaultyWire {
         Ok(Self { address, mode, open, accepting })
     }
 
-    /// Where to connect to.
+    /// Returns the address to connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Waits until no connection is open.
     pub async fn all_closed(&self) {
-        // The sender goes with the task that accepts, and with it all connections.
+        // The sender is dropped together with the accepting task and all its connections.
         self.open.clone().wait_for(|open| *open == 0).await.ok();
     }
 
-    /// Passes bytes on again, those included that were held back.
+    /// Passes bytes on again, including those that were held back.
     pub fn forward(&self) {
         self.mode.send_replace(Mode::Forward);
     }
@@ -75,7 +75,7 @@ impl FaultyWire {
         self.mode.send_replace(Mode::Silent);
     }
 
-    /// Closes all connections, now and until told otherwise.
+    /// Closes all connections, and new ones until another mode is set.
     pub fn cut(&self) {
         self.mode.send_replace(Mode::Cut);
     }
@@ -92,7 +92,8 @@ async fn connect(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mo
         return;
     }
     let Ok(server) = TcpStream::connect(server).await else { return };
-    // A small packet that waits for the next one would be a fault nobody asked for.
+    // Without this, a small packet would wait for the next one, which is not one of the planned
+    // faults.
     if client.set_nodelay(true).and(server.set_nodelay(true)).is_err() {
         return;
     }

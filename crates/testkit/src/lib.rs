@@ -1,7 +1,6 @@
-//! What tests need and cannot have otherwise: a clock that is told the time, a model that loads in
-//! milliseconds, a Redis server that can be killed and stopped, an S3-compatible server, an
-//! authority of certificates, and an endpoint of language models, a network and an object store that fail when
-//! told so.
+//! Test doubles and servers: a manual clock, models that load in milliseconds, real Redis and
+//! S3-compatible servers, a certificate authority, and a language-model endpoint, a network and an
+//! object store that fail on demand.
 
 mod authority;
 mod faulty_store;

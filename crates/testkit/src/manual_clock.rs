@@ -1,23 +1,24 @@
-//! A clock that stands still until it is moved.
+//! Clock that changes only when a test sets it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use clew_core::{Clock, Timestamp};
 
-/// A [`Clock`] that tells the time it was last given. Share it by `Arc` with what it drives.
+/// A [`Clock`] that returns the time it was last set to. Share it by `Arc` with the code that it
+/// drives.
 #[derive(Debug)]
 pub struct ManualClock {
     micros: AtomicI64,
 }
 
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// Creates a clock that shows `now`.
     pub fn new(now: Timestamp) -> Self {
         Self { micros: AtomicI64::new(now.as_micros()) }
     }
 
-    /// Sets the clock, also backwards, as machines' clocks do.
+    /// Sets the clock, also backwards, as happens on real machines.
     pub fn set(&self, now: Timestamp) {
         self.micros.store(now.as_micros(), Ordering::SeqCst);
     }

@@ -1,5 +1,5 @@
-//! An OpenAI-compatible endpoint of a test's own, which replies by script or rule and misbehaves when told
-//! so.
+//! OpenAI-compatible endpoint for a single test, which replies by script or rule and misbehaves on
+//! demand.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -24,36 +24,36 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// Longest request that is read.
+/// Maximum size of a request in bytes.
 const MOST_REQUEST_BYTES: usize = 64 << 20;
 
-/// What a model says, or how its server fails.
+/// A reply of the model, or a failure of its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelReply {
-    /// A text, and then it is done.
+    /// A complete text.
     Text(String),
-    /// A text that ends because no more tokens are allowed.
+    /// A text that ends because it reached the maximum number of tokens.
     Cut(String),
-    /// Nothing, since a filter withheld it.
+    /// No text, because a filter withheld it.
     Filtered,
-    /// A text as one JSON object, even where a stream was asked for.
+    /// A text as one JSON object, even if a stream was requested.
     Whole(String),
-    /// A text whose words come this long after one another.
+    /// A text with a pause between its words.
     Slow(String, Duration),
-    /// A text without an end, and then silence on an open connection. If the text is empty, not even a
-    /// status comes.
+    /// A text without an end, followed by silence on an open connection. If the text is empty, not
+    /// even a status is sent.
     Stalled(String),
-    /// A text without an end, and then a closed connection.
+    /// A text without an end, followed by a closed connection.
     Dropped(String),
-    /// A text without an end that is followed by an error where the next word would be.
+    /// A text without an end, followed by an error instead of the next word.
     BreaksWithError(String),
-    /// A text again and again, for as long as someone listens.
+    /// A text repeated for as long as the client listens.
     Endless(String),
     /// A line that never ends.
     EndlessLine,
-    /// A refusal with a status and, perhaps, a header `Retry-After`.
+    /// A refusal with a status and, optionally, a header `Retry-After`.
     Status(u16, Option<String>),
-    /// A refusal with a status that says this.
+    /// A refusal with a status and this message.
     Refusal(u16, String),
     /// A success with this content type and body.
     Raw(String, String),
@@ -72,12 +72,12 @@ pub struct ModelRequest {
     pub path: String,
     /// The key, from whichever header.
     pub key: Option<String>,
-    /// The body; null if it was not JSON.
+    /// The body. Null if it was not JSON.
     pub body: Value,
 }
 
 impl ModelRequest {
-    /// What was said so far: roles and texts.
+    /// Returns the messages so far: roles and texts.
     pub fn messages(&self) -> Vec<(&str, &str)> {
         let messages = self.body["messages"].as_array().into_iter().flatten();
         let text =
@@ -89,7 +89,7 @@ impl ModelRequest {
             .collect()
     }
 
-    /// What was said last.
+    /// Returns the text of the last message.
     pub fn last(&self) -> &str {
         self.messages().last().map_or("", |(_, text)| text)
     }
@@ -105,13 +105,15 @@ struct Script {
     dimension: usize,
 }
 
-/// A server on the loopback interface with `/v1/chat/completions`, `/v1/embeddings` and `/v1/rerank`, on a thread of
-/// its own, so that it serves other processes and tests whose clock stands still.
+/// A server on the loopback interface with `/v1/chat/completions`, `/v1/embeddings` and
+/// `/v1/rerank`. It runs on a thread of its own, so that it also serves other processes and tests
+/// whose clock is paused.
 ///
-/// Each request is answered with the next reply of the queue, or by the rule if the queue is empty. The
-/// rule that it starts with repeats what was said last. Embeddings are made of the letters of each text;
-/// they come in reverse order, as the protocol allows. A passage is scored by the share of its words that the question
-/// has; scores come best first. Dropping it closes all connections.
+/// Each request is answered with the next reply of the queue, or by the rule if the queue is empty.
+/// The initial rule repeats the last message. Embeddings count the characters of each text and are
+/// sent in reverse order, as the protocol allows. The score of a passage is the share of its words
+/// that occur in the question. Scores are sent best first. Dropping the server closes all
+/// connections.
 pub struct ModelEndpoint {
     address: SocketAddr,
     script: Arc<Mutex<Script>>,
@@ -123,7 +125,7 @@ impl ModelEndpoint {
     /// Starts a server on a free port.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns an error if the system provides no listener or thread.
     pub fn start() -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -149,12 +151,12 @@ impl ModelEndpoint {
         Ok(Self { address, script, end: Some(end), thread: Some(thread) })
     }
 
-    /// Its address, as configuration wants it.
+    /// Returns the URL for the configuration.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Where to connect to.
+    /// Returns the address to connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -164,22 +166,23 @@ impl ModelEndpoint {
         self.held().queue.extend(replies);
     }
 
-    /// Replies by a rule whenever the queue is empty. It must not block.
+    /// Replies by a rule whenever the queue is empty. The rule must not block.
     pub fn reply_by(&self, rule: impl FnMut(&ModelRequest) -> ModelReply + Send + 'static) {
         self.held().rule = Box::new(rule);
     }
 
-    /// Whether it tells how many tokens were read and said, which it does at first. It counts words.
+    /// Sets whether replies contain token counts, which they do initially. Words are counted as
+    /// tokens.
     pub fn tell_usage(&self, tells: bool) {
         self.held().tells_usage = tells;
     }
 
-    /// Sets the dimension of its embeddings, 8 at first.
+    /// Sets the dimension of the embeddings, which is 8 initially.
     pub fn set_dimension(&self, dimension: usize) {
         self.held().dimension = dimension;
     }
 
-    /// All requests that were received, oldest first.
+    /// Returns all requests that were received, oldest first.
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.held().requests.clone()
     }
@@ -197,13 +200,13 @@ impl fmt::Debug for ModelEndpoint {
 
 impl Drop for ModelEndpoint {
     fn drop(&mut self) {
-        // A server whose thread failed has ended already, and the test says so itself.
+        // If the server's thread has failed, the test reports that itself.
         drop(self.end.take());
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
 
-/// A rule that panicked is a failed test; what it left is still good to look at.
+/// Locks the script. A panic in a rule fails its test, but the script can still be inspected.
 fn hold(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
     script.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -213,25 +216,25 @@ async fn serve(listener: std::net::TcpListener, script: Arc<Mutex<Script>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
-        // Words are sent as they come.
+        // Send each word immediately.
         stream.set_nodelay(true).ok();
         let script = Arc::clone(&script);
         let service = service_fn(move |request| answer(request, Arc::clone(&script)));
         connections.spawn(async move {
-            // Clients hang up and bodies break off, by design.
+            // Clients disconnect and bodies break off on purpose.
             let connection = hyper::server::conn::http1::Builder::new();
             drop(connection.serve_connection(TokioIo::new(stream), service).await);
         });
     }
 }
 
-/// What is answered without a script.
+/// An operation that is answered without a script.
 enum Operation {
     Embed,
     Rerank,
 }
 
-/// A body that comes in pieces; an error closes the connection.
+/// A body that is sent in pieces. An error closes the connection.
 type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 
 async fn answer(
@@ -306,7 +309,7 @@ async fn respond(asked: &ModelRequest, reply: ModelReply, tells_usage: bool) -> 
         ModelReply::Stalled(text) => breaking(&text, stream::pending().boxed()),
         ModelReply::Dropped(text) => {
             let cut = stream::once(async {
-                // What was said before is sent when there is nothing more to say at once.
+                // Yield first, so that the text before the error is sent.
                 tokio::task::yield_now().await;
                 Err(io::Error::other("cut off, as the test wants it"))
             });
@@ -329,7 +332,7 @@ async fn respond(asked: &ModelRequest, reply: ModelReply, tells_usage: bool) -> 
     }
 }
 
-/// The words of a text, each with the white space after it.
+/// Splits a text into words, each with the white space after it.
 fn words(text: &str) -> Vec<&str> {
     text.split_inclusive(char::is_whitespace).collect()
 }
@@ -360,14 +363,14 @@ fn events(events: impl Iterator<Item = Bytes>) -> Response<Body> {
     response(200, "text/event-stream", stream::iter(events).boxed())
 }
 
-/// Says a text and goes on with `then`.
+/// Sends a text and continues with `then`.
 fn breaking(text: &str, then: BoxStream<'static, io::Result<Bytes>>) -> Response<Body> {
     let said: Vec<io::Result<Bytes>> = said_events(text).map(Ok).collect();
     response(200, "text/event-stream", stream::iter(said).chain(then).boxed())
 }
 
 fn endless(piece: Bytes) -> Response<Body> {
-    // One piece a turn: an endless loop of ready pieces would leave the others on this thread waiting.
+    // Yield after each piece: a loop over ready pieces would starve the other tasks of this thread.
     let pieces = stream::repeat(piece).then(|piece| async {
         tokio::task::yield_now().await;
         Ok(piece)
@@ -391,7 +394,7 @@ fn refusal(status: u16, retry_after: Option<String>, message: &str) -> Response<
     refusal
 }
 
-/// A vector for each text: how often each letter is in it, counted modulo the dimension.
+/// Returns a vector for each text: the number of its characters by their code modulo the dimension.
 fn embeddings(asked: &ModelRequest, dimension: usize) -> Response<Body> {
     let texts = asked.body["input"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let of_text = |(index, text): (usize, &str)| {
@@ -406,7 +409,8 @@ fn embeddings(asked: &ModelRequest, dimension: usize) -> Response<Body> {
     one(200, "application/json", json!({"object": "list", "data": data}).to_string())
 }
 
-/// A score for each passage, in the shape in which it was asked: which share of its words the question has.
+/// Returns a score for each passage, in the format of the request: the share of its words that
+/// occur in the question.
 fn scores(asked: &ModelRequest) -> Response<Body> {
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|character: char| !character.is_alphanumeric());
@@ -461,7 +465,7 @@ mod tests {
 
     use super::*;
 
-    /// All that comes back on a connection for one request.
+    /// Sends one request and returns everything that comes back on the connection.
     fn post(server: &ModelEndpoint, path: &str, body: &Value) -> String {
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

@@ -1,4 +1,4 @@
-//! Real Redis servers that stand in for each other: watched by a Sentinel, or a cluster.
+//! Real Redis servers that take over from each other: watched by a Sentinel, or a cluster.
 
 use std::io;
 use std::path::Path;
@@ -6,37 +6,37 @@ use std::time::{Duration, Instant};
 
 use crate::redis_server::{RedisOptions, RedisServer, free_address};
 
-/// How long servers may take to find each other: far more than they need on a busy machine.
+/// Maximum time for servers to find each other: far more than they need on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What the Sentinel calls the servers that it watches.
+/// Name that the Sentinel uses for the servers that it watches.
 const NAME: &str = "clew";
-/// Of the servers, and of the Sentinel, which has one of its own.
+/// Passwords of the servers and of the Sentinel.
 const PASSWORDS: (&str, &str) = ("of-servers", "of-sentinels");
 
-/// Masters of a cluster.
+/// Number of masters of a cluster.
 const MASTERS: u16 = 3;
-/// Parts that keys fall into.
+/// Number of slots that keys are divided into.
 const SLOTS: u16 = 16_384;
 
-/// A master and its replica, with a Sentinel that makes the replica the master when the other is gone. All ask for
-/// passwords.
+/// A master and its replica, with a Sentinel that promotes the replica if the master is gone. All
+/// require passwords.
 #[derive(Debug)]
 pub struct WatchedRedis {
-    /// The master at first.
+    /// The initial master.
     pub master: RedisServer,
-    /// The one that comes after it.
+    /// Its successor.
     pub replica: RedisServer,
-    /// Who watches both.
+    /// The Sentinel that watches both.
     pub sentinel: RedisServer,
 }
 
 impl WatchedRedis {
-    /// Starts the three, which write to `folder`, and waits until they know each other.
+    /// Starts the three servers, which write to `folder`, and waits until they know each other.
     ///
     /// # Errors
-    /// As [`RedisServer::start`].
+    /// Returns the errors of [`RedisServer::start`].
     pub fn start(folder: &Path) -> io::Result<Self> {
         let (password, of_sentinel) = PASSWORDS;
         let server = |arguments: &[&str]| {
@@ -73,7 +73,7 @@ impl WatchedRedis {
         Ok(watched)
     }
 
-    /// Its address, as configuration wants it, with a Sentinel that is not there.
+    /// Returns the URL for the configuration. Its first Sentinel does not exist.
     pub fn url(&self) -> String {
         let (password, of_sentinel) = PASSWORDS;
         let port = self.sentinel.port();
@@ -86,7 +86,7 @@ impl WatchedRedis {
 /// Three masters without replicas that share all keys.
 #[derive(Debug)]
 pub struct RedisCluster {
-    /// Each with a third of the keys at first.
+    /// The masters, each with about a third of the slots initially.
     pub masters: Vec<RedisServer>,
 }
 
@@ -94,7 +94,7 @@ impl RedisCluster {
     /// Starts the masters, which write to `folder`, and waits until they know each other.
     ///
     /// # Errors
-    /// As [`RedisServer::start`].
+    /// Returns the errors of [`RedisServer::start`].
     pub fn start(folder: &Path) -> io::Result<Self> {
         let start = |_| {
             RedisServer::start_with(|port| {
@@ -107,7 +107,7 @@ impl RedisCluster {
                     ["--cluster-config-file", &nodes],
                     ["--dir", &folder],
                     ["--cluster-node-timeout", "2000"],
-                    // What the others have can be used when one is gone.
+                    // The keys of the other masters stay usable when one is gone.
                     ["--cluster-require-full-coverage", "no"],
                 ];
                 let arguments = words.into_iter().flatten().map(ToOwned::to_owned).collect();
@@ -126,7 +126,7 @@ impl RedisCluster {
             return Err(io::Error::other("a cluster of no masters"));
         };
         for other in others {
-            // By its second port, since it is not the one that others expect.
+            // The bus port is given because it is not the default one.
             let told = say(other, "CONFIG GET cluster-port")?;
             let bus = told.lines().last().unwrap_or_default().trim().to_owned();
             say(first, &format!("CLUSTER MEET 127.0.0.1 {} {bus}", other.port()))?;
@@ -147,17 +147,17 @@ impl RedisCluster {
         Ok(cluster)
     }
 
-    /// Its address, as configuration wants it.
+    /// Returns the URL for the configuration.
     pub fn url(&self) -> String {
         let hosts: Vec<_> =
             self.masters.iter().map(|master| format!("127.0.0.1:{}", master.port())).collect();
         format!("redis+cluster://{}", hosts.join(","))
     }
 
-    /// Which of the masters has a key.
+    /// Returns the index of the master that has a key.
     ///
     /// # Errors
-    /// If one does not answer.
+    /// Returns an error if a master does not answer.
     pub fn owner_of(&self, key: &str) -> io::Result<usize> {
         for (index, master) in self.masters.iter().enumerate() {
             if !say_any(master, &format!("GET {key}"))?.contains("MOVED") {
@@ -167,10 +167,11 @@ impl RedisCluster {
         Err(io::Error::other(format!("no master has {key}")))
     }
 
-    /// Moves the slot of a key, with all keys in it, to another master, while they may be used.
+    /// Moves the slot of a key, with all keys in it, to another master. The keys may be in use
+    /// meanwhile.
     ///
     /// # Errors
-    /// If one does not answer as it should.
+    /// Returns an error if a master does not answer as expected.
     pub fn move_slot_of(&self, key: &str, to: usize) -> io::Result<()> {
         let from = &self.masters[self.owner_of(key)?];
         let to = &self.masters[to];
@@ -200,14 +201,14 @@ impl RedisCluster {
     }
 }
 
-/// The whole reply to a command, which may be a refusal.
+/// Returns the whole reply to a command, which may be a refusal.
 fn say_any(server: &RedisServer, command: &str) -> io::Result<String> {
     const LAST: &str = "+PONG\r\n";
     let reply = server.command(&format!("{command}\r\nPING"), LAST)?;
     Ok(reply.trim_end_matches(LAST).to_owned())
 }
 
-/// The whole reply to a command that is done.
+/// Returns the whole reply to a command. Returns an error if it is a refusal.
 fn say(server: &RedisServer, command: &str) -> io::Result<String> {
     let reply = say_any(server, command)?;
     match reply.starts_with('-') {

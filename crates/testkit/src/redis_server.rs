@@ -1,4 +1,4 @@
-//! A real Redis server of a test's own.
+//! Real Redis server for a single test.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -6,23 +6,25 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to answer: far more than it needs on a busy machine.
+/// Maximum time for a server to answer: far more than it needs on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Time between two looks at whether it answers.
+/// Interval between two checks whether it answers.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Ports to try, since another process may take a free one before the server does.
+/// Number of ports to try, because another process may take a free port before the server does.
 const ATTEMPTS: usize = 5;
 
-/// What a server is started with beside its port.
+/// Settings of a server besides its port.
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
-    /// What it asks for.
+    /// Password that the server requires.
     pub password: Option<String>,
-    /// Words of its command line, after those that are the same for all; with a configuration file they are all.
+    /// Arguments after those common to all servers. With a configuration file, they are the only
+    /// ones.
     pub arguments: Vec<String>,
-    /// A file of configuration that is written anew at every start, and the program writes, too.
+    /// Path and content of a configuration file. It is written anew at every start, and the server
+    /// may change it.
     pub file: Option<(PathBuf, String)>,
 }
 
@@ -30,7 +32,7 @@ pub struct RedisOptions {
 #[derive(Debug)]
 pub struct RedisServer {
     address: SocketAddr,
-    /// Command that runs the rest of its words as a command.
+    /// Command, such as `ip netns exec NAME`, that runs the rest of its arguments as a command.
     through: Vec<String>,
     options: RedisOptions,
     child: Option<Child>,
@@ -40,15 +42,16 @@ impl RedisServer {
     /// Starts a server on a free port of the loopback interface and waits until it answers.
     ///
     /// # Errors
-    /// If there is no `redis-server`, which `make setup` installs, or it does not answer.
+    /// Returns an error if there is no `redis-server`, which `make setup` installs, or if it does
+    /// not answer.
     pub fn start() -> io::Result<Self> {
         Self::start_with(|_| Ok(RedisOptions::default()))
     }
 
-    /// As [`Self::start`], with the options for the port that is taken.
+    /// Starts a server like [`Self::start`], with options for the chosen port.
     ///
     /// # Errors
-    /// As [`Self::start`], and those of `options`.
+    /// Returns the errors of [`Self::start`] and of `options`.
     pub fn start_with(options: impl Fn(u16) -> io::Result<RedisOptions>) -> io::Result<Self> {
         let mut failure = None;
         for _ in 0..ATTEMPTS {
@@ -63,11 +66,11 @@ impl RedisServer {
         Err(failure.unwrap_or_else(|| io::Error::other("no port is free")))
     }
 
-    /// Starts a server at an address, by a command that runs the rest of its words as a command, such
-    /// as `ip netns exec NAME`, and waits until it answers.
+    /// Starts a server at `address` and waits until it answers. It is started through a command
+    /// that runs the rest of its arguments as a command, such as `ip netns exec NAME`.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Returns the errors of [`Self::start`].
     pub fn start_at(address: SocketAddr, through: &[String]) -> io::Result<Self> {
         let options = RedisOptions::default();
         let mut server = Self { address, through: through.to_vec(), options, child: None };
@@ -75,39 +78,40 @@ impl RedisServer {
         Ok(server)
     }
 
-    /// Its port, the same for as long as this value lives.
+    /// Returns its port, which stays the same for as long as this value lives.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Its address, as configuration wants it.
+    /// Returns the URL for the configuration.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// Kills it as `kill -9` does. Nothing that it held survives.
+    /// Kills it as `kill -9` does. All its data is lost.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns an error if the system cannot kill the process.
     pub fn kill(&mut self) -> io::Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         child.kill()?;
         child.wait().map(drop)
     }
 
-    /// Starts it again on the same port, with nothing in it.
+    /// Starts it again on the same port, without data.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Returns the errors of [`Self::start`].
     pub fn restart_empty(&mut self) -> io::Result<()> {
         self.kill()?;
         self.run()
     }
 
-    /// Sends a command as one line, reads until the reply holds `end`, and returns what was read.
+    /// Sends a command as one line, reads until the reply contains `end`, and returns what was
+    /// read.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// Returns an error if the server does not answer.
     pub fn command(&self, command: &str, end: &str) -> io::Result<String> {
         ask(self.address, self.options.password.as_deref(), command, end)
     }
@@ -115,25 +119,25 @@ impl RedisServer {
     /// Removes all keys.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// Returns an error if the server does not answer.
     pub fn empty(&self) -> io::Result<()> {
         let reply = self.command("FLUSHALL", "\r\n")?;
         let is_done = reply.starts_with("+OK");
         is_done.then_some(()).ok_or_else(|| io::Error::other(format!("Redis said {reply}")))
     }
 
-    /// Stops the process where it is: connections stand and nobody answers.
+    /// Pauses the process: connections stay open and nothing is answered.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns an error if the signal cannot be sent.
     pub fn pause(&self) -> io::Result<()> {
         self.child.as_ref().map_or(Ok(()), |child| signal(child.id(), "STOP"))
     }
 
-    /// Lets a stopped process go on.
+    /// Resumes a paused process.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns an error if the signal cannot be sent.
     pub fn resume(&self) -> io::Result<()> {
         self.child.as_ref().map_or(Ok(()), |child| signal(child.id(), "CONT"))
     }
@@ -152,7 +156,7 @@ impl RedisServer {
             None => {
                 command.args(["--port", &port, "--bind", &address, "--protected-mode", "no"]);
                 command.args(["--save", "", "--appendonly", "no"]);
-                // What it writes to hand over to a replica.
+                // Directory for the files of a transfer to a replica.
                 command.arg("--dir").arg(std::env::temp_dir());
                 command.args(
                     password.iter().flat_map(|password| ["--requirepass", password.as_str()]),
@@ -173,7 +177,7 @@ impl RedisServer {
                 ),
                 _ => error,
             })?;
-        // Another server may have the port: ours is the one of this process id.
+        // Another server may have taken the port, so the process id is compared.
         let ours = format!("process_id:{}\r", child.id());
         let child = self.child.insert(child);
         let give_up = Instant::now() + PATIENCE;
@@ -197,20 +201,20 @@ impl RedisServer {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
-        // A test that is over has nobody to tell.
+        // The test is over and cannot report an error.
         drop(self.kill());
     }
 }
 
-/// A port of the loopback interface that is free now.
+/// Returns an address of the loopback interface with a port that is free now.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if the system has no free port.
 pub(crate) fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// Sends a command, after the password if there is one, and reads until its reply holds `end`.
+/// Sends a command, after the password if there is one, and reads until its reply contains `end`.
 fn ask(
     address: SocketAddr,
     password: Option<&str>,
@@ -234,7 +238,7 @@ fn ask(
             0 => break,
             read => reply.push_str(&String::from_utf8_lossy(&buffer[..read])),
         }
-        // A refusal, or the end of a whole reply that says something else.
+        // A refusal, or a complete reply without `end`.
         if reply.starts_with('-') || reply.contains("executable:") {
             break;
         }
@@ -242,10 +246,11 @@ fn ask(
     Ok(reply)
 }
 
-/// Sends a signal, such as `STOP`, to a process, by the shell's own `kill`, which every system has.
+/// Sends a signal, such as `STOP`, to a process with the shell's built-in `kill`, which every
+/// system has.
 ///
 /// # Errors
-/// If there is no such process.
+/// Returns an error if there is no such process.
 pub fn signal(process: u32, name: &str) -> io::Result<()> {
     let status = Command::new("sh").arg("-c").arg(format!("kill -{name} {process}")).status()?;
     let is_sent = status.success();

@@ -1,4 +1,4 @@
-//! A real S3-compatible server of a test's own.
+//! Real S3-compatible server for a single test.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -7,30 +7,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to answer: far more than it needs on a busy machine.
+/// Maximum time for a server to answer: far more than it needs on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time between two looks at whether it answers.
+/// Interval between two checks whether it answers.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Ports to try, since another process may take a free one before the server does.
+/// Number of ports to try, because another process may take a free port before the server does.
 const ATTEMPTS: usize = 5;
 
-/// The bucket that is there from the beginning.
+/// The bucket that exists from the beginning.
 const BUCKET: &str = "clew-test";
 
-/// What a server does that no one should be built on.
+/// Defects of a server that make it unsafe as storage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct S3Faults {
-    /// It passes over `If-None-Match` and `If-Match`, as older servers do.
+    /// It ignores `If-None-Match` and `If-Match`, as older servers do.
     pub ignores_conditions: bool,
-    /// How far its clock is ahead; behind, if negative.
+    /// Seconds by which its clock is ahead, or behind if negative.
     pub clock_ahead_secs: i32,
 }
 
-/// Runs `moto` with faults: whether it ignores conditions, and its clock, are the first two arguments. By itself it looks
-/// whether a condition holds and then acts, so that of several puts at once two may succeed; here they wait for each
-/// other, once their bodies have come.
+/// Program that runs `moto` with faults. Its first two arguments are whether to ignore conditions,
+/// and the offset of the clock in seconds. `moto` itself checks a condition and acts afterwards, so
+/// that several concurrent puts may succeed. Here, a lock serialises conditional requests once
+/// their bodies have arrived.
 const FAULTY: &str = r#"
 import datetime, io, sys, threading
 import moto.s3.models as models
@@ -59,8 +60,8 @@ server.DomainDispatcherApplication = Faulty
 server.main()
 "#;
 
-/// `moto`, a server that keeps everything in memory and makes exactly one of several conditional puts
-/// succeed. It takes any credentials. It is killed when dropped.
+/// The server `moto`, which keeps everything in memory. Exactly one of several conditional puts
+/// succeeds. It accepts any credentials. It is killed when dropped.
 #[derive(Debug)]
 pub struct S3Server {
     address: SocketAddr,
@@ -71,15 +72,16 @@ impl S3Server {
     /// Starts a server on a free port of the loopback interface and waits until it answers.
     ///
     /// # Errors
-    /// If it is not installed, which `make test` does, or it does not answer.
+    /// Returns an error if `moto` is not installed, which `make test` does, or if the server does
+    /// not answer.
     pub fn start() -> io::Result<Self> {
         Self::start_faulty(S3Faults::default())
     }
 
-    /// Starts a server that does what it should not.
+    /// Starts a server with faults.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Returns the errors of [`Self::start`].
     pub fn start_faulty(faults: S3Faults) -> io::Result<Self> {
         let mut failure = None;
         for _ in 0..ATTEMPTS {
@@ -92,17 +94,17 @@ impl S3Server {
         Err(failure.unwrap_or_else(|| io::Error::other("no port is free")))
     }
 
-    /// Its address, as configuration wants it.
+    /// Returns the URL of the server for the configuration.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// A data directory in a bucket of it.
+    /// Returns the URL of a data directory in its bucket.
     pub fn url(&self) -> String {
         format!("s3://{BUCKET}/some/where")
     }
 
-    /// Configuration keys of the storage, as environment variables.
+    /// Returns configuration keys of the storage, as environment variables.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
             ("CLEW_STORAGE__S3__ENDPOINT", self.endpoint()),
@@ -112,10 +114,10 @@ impl S3Server {
         ]
     }
 
-    /// Names of all objects of the bucket.
+    /// Returns the names of all objects in the bucket.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// Returns an error if the server does not answer.
     pub fn objects(&self) -> io::Result<Vec<String>> {
         let answer = ask(self.address, "GET")?;
         if answer.split(' ').nth(1) != Some("200") {
@@ -125,11 +127,11 @@ impl S3Server {
         Ok(keys.map(ToOwned::to_owned).collect())
     }
 
-    /// Starts a server at an address, by a command that runs the rest of its words as a command, such
-    /// as `ip netns exec NAME`, and waits until it answers.
+    /// Starts a server at `address` and waits until it answers. It is started through a command
+    /// that runs the rest of its arguments as a command, such as `ip netns exec NAME`.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Returns the errors of [`Self::start`].
     pub fn start_at(address: SocketAddr, through: &[String]) -> io::Result<Self> {
         Self::run(address, through, S3Faults::default())
     }
@@ -175,23 +177,23 @@ impl S3Server {
 
 impl Drop for S3Server {
     fn drop(&mut self) {
-        // A test that is over has nobody to tell.
+        // The test is over and cannot report an error.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// The interpreter with the packages of `tests/python/requirements.txt`.
+/// Returns the path of the interpreter with the packages of `tests/python/requirements.txt`.
 fn python() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/python/bin/python")
 }
 
-/// Makes the bucket; returns the answer.
+/// Creates the bucket and returns the response.
 fn put_bucket(address: SocketAddr) -> io::Result<String> {
     ask(address, "PUT")
 }
 
-/// Asks for something about the bucket; returns the answer.
+/// Sends a request about the bucket and returns the response.
 fn ask(address: SocketAddr, method: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;

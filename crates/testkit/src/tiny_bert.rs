@@ -1,8 +1,8 @@
-//! A complete sentence-transformers folder with a random BERT that is small enough for any test.
+//! Complete sentence-transformers folder with a random BERT that is small enough for any test.
 //!
-//! The model has two layers, of width 64 unless another is chosen, and a vocabulary of letters and some
-//! common words. It is random but not meaningless: vectors of texts that share words are more alike than
-//! those of texts that do not, and the same seed always gives the same files.
+//! The model has two layers, a default width of 64, and a vocabulary of letters and some common
+//! words. It is random but not meaningless: texts that share words have more similar vectors than
+//! texts that do not. The same seed always gives the same files.
 
 use std::fs;
 use std::io;
@@ -27,19 +27,19 @@ const WORDS: &str = "the of and to in is was for on that with as it by at from a
     year day night morning spring summer autumn winter lives moved bought sold found lost went came \
     ##s ##ed ##ing ##ly ##er ##est ##tion ##ment";
 
-/// Writes a complete model folder with a random BERT into `folder`, which exists.
+/// Writes a complete model folder with a random BERT into `folder`, which must exist.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns an error if the file system fails.
 pub fn write_tiny_bert(folder: &Path, seed: u64) -> io::Result<()> {
     TinyBert { seed, ..TinyBert::default() }.write(folder)
 }
 
-/// Writes a complete model folder with a random cross-encoder into `folder`, which exists: a BERT with a classification
-/// head of one label.
+/// Writes a complete model folder with a random cross-encoder into `folder`, which must exist: a
+/// BERT with a classification head of one label.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns an error if the file system fails.
 pub fn write_tiny_reranker(folder: &Path, seed: u64) -> io::Result<()> {
     let bert = TinyBert { seed, root: "bert.", ..TinyBert::default() };
     bert.write(folder)?;
@@ -60,7 +60,7 @@ pub fn write_tiny_reranker(folder: &Path, seed: u64) -> io::Result<()> {
     write_tensors(&folder.join("model.safetensors"), &tensors, bert.format)
 }
 
-/// A number format of stored weights.
+/// Number format of stored weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightFormat {
     /// 32-bit floats.
@@ -72,27 +72,27 @@ pub enum WeightFormat {
     BFloat16,
 }
 
-/// What kind of folder to write.
+/// Parameters of a folder to write.
 #[derive(Clone, Copy, Debug)]
 pub struct TinyBert {
-    /// Decides the weights.
+    /// Seed of the weights.
     pub seed: u64,
-    /// The dimension of its vectors, an even number.
+    /// Dimension of its vectors, an even number.
     pub width: usize,
-    /// What precedes every tensor name, such as `bert.`.
+    /// Prefix of every tensor name, such as `bert.`.
     pub root: &'static str,
-    /// How weights are stored.
+    /// Number format of the weights.
     pub format: WeightFormat,
 }
 
 /// A named tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TinyTensor {
-    /// Its name in the file.
+    /// Name in the file.
     pub name: String,
-    /// Its shape.
+    /// Shape.
     pub shape: Vec<usize>,
-    /// Its values in row-major order.
+    /// Values in row-major order.
     pub values: Vec<f32>,
 }
 
@@ -103,10 +103,10 @@ impl Default for TinyBert {
 }
 
 impl TinyBert {
-    /// Writes the folder's files into `folder`, which exists.
+    /// Writes the model's files into `folder`, which must exist.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns an error if the file system fails.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let pooling = folder.join("1_Pooling");
         fs::create_dir_all(&pooling)?;
@@ -120,7 +120,7 @@ impl TinyBert {
         write_tensors(&folder.join("model.safetensors"), &self.tensors(), self.format)
     }
 
-    /// The model's tensors, of which [`Self::write`] makes `model.safetensors`.
+    /// Returns the model's tensors, which [`Self::write`] stores in `model.safetensors`.
     pub fn tensors(&self) -> Vec<TinyTensor> {
         let mut random = Random(self.seed);
         let mut tensors = Vec::new();
@@ -167,7 +167,7 @@ impl TinyBert {
 /// Writes `tensors` as a safetensors file.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns an error if the file system fails.
 pub fn write_tensors(path: &Path, tensors: &[TinyTensor], format: WeightFormat) -> io::Result<()> {
     let (dtype, encode): (Dtype, fn(f32) -> Vec<u8>) = match format {
         WeightFormat::Float32 => (Dtype::F32, |value| value.to_le_bytes().to_vec()),
@@ -188,8 +188,8 @@ pub fn write_tensors(path: &Path, tensors: &[TinyTensor], format: WeightFormat) 
     safetensors::serialize_to_file(views, None, path).map_err(io::Error::other)
 }
 
-/// The content of the tiny model's `tokenizer.json`: lower-casing word pieces between `[CLS]` and
-/// `[SEP]`.
+/// Returns the content of the tiny model's `tokenizer.json`: lower-case word pieces between `[CLS]`
+/// and `[SEP]`.
 pub fn tiny_tokenizer() -> Value {
     let tokens = vocabulary();
     let vocab: serde_json::Map<String, Value> =
@@ -208,7 +208,7 @@ pub fn tiny_tokenizer() -> Value {
     let sequence = |id: &str, kind: u32| json!({"Sequence": {"id": id, "type_id": kind}});
     json!({
         "version": "1.0",
-        // As in published models: the settings of training, which a reader must not apply.
+        // As in published models: settings of the training, which a reader must not apply.
         "truncation": {"max_length": 8, "strategy": "LongestFirst", "stride": 0, "direction": "Right"},
         "padding": {
             "strategy": {"Fixed": 8}, "direction": "Right", "pad_to_multiple_of": null,
@@ -240,13 +240,13 @@ pub fn tiny_tokenizer() -> Value {
     })
 }
 
-/// The tokens by id.
+/// Returns the tokens by id.
 fn vocabulary() -> Vec<String> {
     let mut tokens: Vec<String> = SPECIAL_TOKENS.iter().map(|token| (*token).to_owned()).collect();
     tokens.extend(PUNCTUATION.chars().map(String::from));
     tokens.extend(CHARACTERS.chars().map(String::from));
     tokens.extend(CHARACTERS.chars().map(|character| format!("##{character}")));
-    // One-letter words are there as characters.
+    // One-letter words are already included as characters.
     tokens.extend(WORDS.split_whitespace().filter(|word| word.len() > 1).map(str::to_owned));
     tokens.retain({
         let mut seen = std::collections::HashSet::new();
@@ -287,8 +287,8 @@ pub(crate) fn write_json(path: &Path, value: &Value) -> io::Result<()> {
     fs::write(path, value.to_string())
 }
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", figure 1), which
-/// will give the same numbers whatever a random-number crate decides in its next version.
+/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", figure 1). Its
+/// numbers do not depend on the version of a random-number crate.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -300,12 +300,13 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// Uniform in `0..1`.
+    /// Returns a number that is uniform in `0..1`.
     fn uniform(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1_u32 << 24) as f32
     }
 
-    /// Of mean 0 and deviation 1, near enough to normal: the sum of twelve uniform numbers.
+    /// Returns a number of mean 0 and standard deviation 1 that is nearly normal: the sum of twelve
+    /// uniform numbers, minus 6.
     pub(crate) fn normal(&mut self) -> f32 {
         (0..12).map(|_| self.uniform()).sum::<f32>() - 6.0
     }

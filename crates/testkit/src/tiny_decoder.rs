@@ -1,4 +1,4 @@
-//! A complete folder of a language model with random weights, small enough for any test.
+//! Complete folder of a language model with random weights, small enough for any test.
 
 use std::fs;
 use std::io;
@@ -25,21 +25,22 @@ const TEMPLATE: &str = "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '
     + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}\
     {% endif %}";
 
-/// Writes a Qwen2 of two layers whose tokens are bytes into `folder`, which exists. What it says means
-/// nothing, and the same seed always gives the same files.
+/// Writes a Qwen2 model of two layers, whose tokens are bytes, into `folder`, which must exist. Its
+/// output is meaningless. The same seed always gives the same files.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns an error if the file system fails.
 pub fn write_tiny_decoder(folder: &Path, seed: u64) -> io::Result<()> {
     let vocabulary = 256 + SPECIAL.len();
     write(folder, &config(vocabulary), &tokenizer(&[]), &tensors(vocabulary, seed))
 }
 
-/// Writes the same model as a memory model with windows of 64 tokens, whose memory tokens begin as copies. It has
-/// tokens for some words as well and says nothing else, so that there are lines of words.
+/// Writes the same model as a memory model with windows of 64 tokens, whose memory tokens begin as
+/// copies. It also has tokens for some words and generates only these, so that its output has lines
+/// of words.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns an error if the file system fails.
 pub fn write_tiny_memory_model(folder: &Path, seed: u64) -> io::Result<()> {
     let vocabulary = 256 + SPECIAL.len() + WORDS.len();
     let mut config = config(vocabulary);
@@ -49,7 +50,7 @@ pub fn write_tiny_memory_model(folder: &Path, seed: u64) -> io::Result<()> {
     let mut tensors = tensors(vocabulary, seed);
     for head in tensors.iter_mut().filter(|tensor| tensor.name == "lm_head.weight") {
         let others = (256 + SPECIAL.len()) * HIDDEN;
-        // Too small to be chosen before a word.
+        // Too small for these tokens to be chosen before a word.
         head.values[..others].iter_mut().for_each(|value| *value *= 0.01);
     }
     write(folder, &config, &tokenizer(&WORDS), &tensors)
@@ -122,7 +123,8 @@ fn tensors(vocabulary: usize, seed: u64) -> Vec<TinyTensor> {
     tensors
 }
 
-/// Byte pairs without any pair: every byte is a token, written as GPT-2's vocabulary writes it. `words` are tokens, too.
+/// Returns a byte-pair tokenizer without any pair: every byte is a token, written as in GPT-2's
+/// vocabulary. The `words` are additional tokens.
 fn tokenizer(words: &[&str]) -> Value {
     let mut vocabulary = serde_json::Map::new();
     let mut unprintable = 0_u32;
