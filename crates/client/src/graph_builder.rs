@@ -1,4 +1,4 @@
-//! Graph builders: one exchange of messages, and a server as the seam.
+//! Requests to graph builders, and [`clew_core::GraphBuilder`] for a client.
 
 use std::time::{Duration, Instant};
 
@@ -17,24 +17,24 @@ use tonic::Streaming;
 
 use crate::{Client, Wire, failed, within};
 
-/// Whose account a node has something done on, and what may be spent of it. Clients have none to tell: what is done for
-/// them is on the account of their key.
+/// The account that a node names for the work that it requests, with the budget lent for it.
+/// Clients do not send one: their work is charged to the account of their key.
 #[derive(Clone, Copy)]
 pub struct Lent<'a> {
-    /// Whose it is.
+    /// Owner of the account.
     pub owner: Owner,
-    /// What may be spent, and is told.
+    /// The loan that bounds the spending and records it.
     pub loan: &'a Loan<'a>,
 }
 
-/// On whose account something is done.
+/// The account that pays for a request.
 #[derive(Clone, Copy)]
 pub enum Terms<'a> {
-    /// On that of the client's key.
+    /// The account of the client's key.
     Key,
-    /// On one that is told.
+    /// An account that the request names.
     Lent(Lent<'a>),
-    /// On none: no model is asked, and it is told what it would take.
+    /// No account: no model is called, and the results only say what the work would cost.
     Rehearsal,
 }
 
@@ -54,7 +54,8 @@ impl<'a> Terms<'a> {
         match self {
             Self::Key => None,
             Self::Lent(Lent { owner, loan }) => Some(account_to_wire(owner, loan.for_another())),
-            // A graph builder that knows no rehearsals may not ask a model either.
+            // The empty budget keeps a graph builder that does not know rehearsals from calling a
+            // model.
             Self::Rehearsal => Some(account_to_wire(Owner::default(), NOTHING)),
         }
     }
@@ -62,10 +63,10 @@ impl<'a> Terms<'a> {
 
 const NOTHING: Budget = Budget { calls: 0, tokens: 0, time: Duration::ZERO };
 
-/// Has the tasks of one message summarised over `wire`, within `patience`.
+/// Summarises the tasks of one message over `wire`, within `patience`.
 ///
 /// # Errors
-/// Those of `GraphBuilderService.Summarise`.
+/// Returns the errors of `GraphBuilderService.Summarise`.
 pub async fn summarise(
     wire: impl Into<Wire>,
     tasks: &[SummaryTask],
@@ -86,10 +87,10 @@ pub async fn summarise(
     Ok(summaries)
 }
 
-/// Has the tasks of one message extracted over `wire`, within `patience`.
+/// Extracts from the tasks of one message over `wire`, within `patience`.
 ///
 /// # Errors
-/// Those of `GraphBuilderService.Extract`.
+/// Returns the errors of `GraphBuilderService.Extract`.
 pub async fn extract(
     wire: impl Into<Wire>,
     tasks: &[ExtractionTask],
@@ -109,7 +110,7 @@ pub async fn extract(
     Ok(extractions)
 }
 
-/// The responses that are results, and whether it was told what was spent on them.
+/// Returns the responses that are results, and whether the spending was reported separately.
 async fn results<W>(
     mut responses: Streaming<W>,
     lent: Option<Lent<'_>>,
@@ -130,7 +131,8 @@ async fn results<W>(
     Ok((made, is_told))
 }
 
-/// Graph builders before accounts tell what was spent with the results alone.
+/// Records the costs in the results. Older graph builders, which know no accounts, report nothing
+/// else.
 fn tell_costs(lent: Option<Lent<'_>>, costs: impl Iterator<Item = Cost>) {
     if let Some(lent) = lent {
         let all = costs.fold(Cost::default(), |mut all, cost| {
@@ -141,7 +143,7 @@ fn tell_costs(lent: Option<Lent<'_>>, costs: impl Iterator<Item = Cost>) {
     }
 }
 
-/// What the responses hold, one for each task.
+/// Converts the responses, one for each task.
 fn in_order<T, W, R>(
     tasks: &[T],
     responses: Vec<W>,
@@ -154,7 +156,7 @@ fn in_order<T, W, R>(
     responses.into_iter().zip(tasks).map(|(response, task)| convert(response, task)).collect()
 }
 
-/// A server's graph builder; message after message.
+/// The graph builder of the server, called one message at a time.
 #[async_trait]
 impl GraphBuilder for Client {
     async fn summarise(

@@ -1,8 +1,8 @@
-//! A typed client of Clew's services.
+//! Typed client of Clew's services.
 //!
-//! Requests are domain values and are checked by the server; responses are the wire's messages, and
-//! errors are [`clew_core::Error`]s with kind, reason and the fields at fault. A client is a
-//! [`clew_core::GraphBuilder`], too: the server's.
+//! Requests are domain values, which the server validates. Responses are messages of the wire.
+//! Errors are [`clew_core::Error`]s with kind, reason and offending fields. A client also
+//! implements [`clew_core::GraphBuilder`] by calling the server.
 
 pub mod graph_builder;
 mod wire;
@@ -34,12 +34,12 @@ use tonic::Request;
 pub use self::wire::{Credentials, Wire};
 
 const PAGE_SIZE: u32 = 1000;
-/// Largest part of a graph that is taken.
+/// Maximum size in bytes of a message with a part of a graph.
 const MAX_GRAPH_BYTES: usize = 64 << 20;
-/// How often a text that comes in parts is begun anew because it was replaced in between.
+/// Number of attempts to read a text in parts if the document is replaced meanwhile.
 const READ_ATTEMPTS: usize = 10;
 
-/// A connection to a server. Cheap to clone; calls share the connection.
+/// A connection to a server. Cheap to clone; clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Client {
     corpora: CorpusServiceClient<Wire>,
@@ -52,26 +52,26 @@ pub struct Client {
     patience: Duration,
 }
 
-/// A question to be answered.
+/// A question to answer.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// The question, or what to summarise.
+    /// The question, or the subject to summarise.
     pub text: String,
-    /// What is wanted.
+    /// Kind of result that is wanted.
     pub task: Task,
-    /// When it is asked, if that matters.
+    /// Time at which it is asked, if that matters.
     pub asked_at: Option<Timestamp>,
-    /// Name of the strategy; empty for the default.
+    /// Name of the strategy. Empty for the default.
     pub strategy: String,
-    /// Most passages read; `None` for the strategy's default.
+    /// Maximum number of passages to read. `None` for the default of the strategy.
     pub k: Option<u32>,
-    /// Most tokens of the passages that are read.
+    /// Maximum number of tokens of the passages to read.
     pub evidence_tokens: Option<u32>,
-    /// Candidates that a reranker reads in each search; `None`: none does.
+    /// Number of candidates that a reranker scores in each search. `None` for no reranking.
     pub rerank: Option<u32>,
-    /// What may be found.
+    /// Restriction of what may be found.
     pub filter: Filter,
-    /// What compressed memories do for an answer, where the strategy asks them.
+    /// Use of compressed memories, if the strategy reads them.
     pub memory_use: MemoryUse,
 }
 
@@ -79,17 +79,18 @@ impl Client {
     /// Connects to `endpoint`, such as `http://127.0.0.1:7421`. Each call may take `patience`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an address that is none; [`ErrorKind::Unavailable`] if no
-    /// one answers there.
+    /// Returns [`ErrorKind::InvalidInput`] if the address is invalid, and
+    /// [`ErrorKind::Unavailable`] if no server answers there.
     pub async fn connect(endpoint: &str, patience: Duration) -> Result<Self, Error> {
         Self::connect_as(&Credentials::default(), endpoint, patience).await
     }
 
-    /// Connects as whom the credentials say. An endpoint that begins with `https://` must prove that it is that
-    /// host.
+    /// Connects with credentials. An `https://` endpoint must prove its identity with a certificate
+    /// for its host.
     ///
     /// # Errors
-    /// As [`Client::connect`]; [`ErrorKind::InvalidInput`] also for files that cannot be used.
+    /// Returns the errors of [`Client::connect`], and [`ErrorKind::InvalidInput`] if a file of the
+    /// credentials cannot be used.
     pub async fn connect_as(
         credentials: &Credentials,
         endpoint: &str,
@@ -98,7 +99,7 @@ impl Client {
         Ok(Self::over(Wire::connect(endpoint, credentials).await?, patience))
     }
 
-    /// A client over a connection that was made elsewhere.
+    /// Creates a client over an existing connection.
     pub fn over(wire: impl Into<Wire>, patience: Duration) -> Self {
         let wire = wire.into();
         Self {
@@ -118,10 +119,10 @@ impl Client {
         within(self.patience, message)
     }
 
-    /// Makes a corpus.
+    /// Creates a corpus.
     ///
     /// # Errors
-    /// Those of `CorpusService.CreateCorpus`.
+    /// Returns the errors of `CorpusService.CreateCorpus`.
     pub async fn create_corpus(&self, new: NewCorpus) -> Result<corpus::Corpus, Error> {
         let request = self.request(corpus::CreateCorpusRequest::from(new));
         let response = self.corpora.clone().create_corpus(request).await.map_err(failed)?;
@@ -131,7 +132,7 @@ impl Client {
     /// Describes a corpus.
     ///
     /// # Errors
-    /// Those of `CorpusService.GetCorpus`.
+    /// Returns the errors of `CorpusService.GetCorpus`.
     pub async fn corpus(&self, name: &CorpusName) -> Result<corpus::Corpus, Error> {
         let request = self.request(corpus::GetCorpusRequest { name: name.to_string() });
         let response = self.corpora.clone().get_corpus(request).await.map_err(failed)?;
@@ -141,7 +142,7 @@ impl Client {
     /// Lists all corpora, by name.
     ///
     /// # Errors
-    /// Those of `CorpusService.ListCorpora`.
+    /// Returns the errors of `CorpusService.ListCorpora`.
     pub async fn corpora(&self) -> Result<Vec<corpus::Corpus>, Error> {
         let mut all = Vec::new();
         let mut page_token = String::new();
@@ -157,10 +158,10 @@ impl Client {
         }
     }
 
-    /// Deletes a corpus; tells how many documents went with it, and how many snapshots are kept.
+    /// Deletes a corpus. Returns how many documents it contained and how many snapshots remain.
     ///
     /// # Errors
-    /// Those of `CorpusService.DeleteCorpus`.
+    /// Returns the errors of `CorpusService.DeleteCorpus`.
     pub async fn delete_corpus(
         &self,
         name: &CorpusName,
@@ -170,11 +171,11 @@ impl Client {
         Ok(response.into_inner())
     }
 
-    /// Checks a page of a corpus' documents, beginning with an empty `page_token`; the answer has that
-    /// of the next page, empty after the last.
+    /// Checks one page of a corpus' documents. Start with an empty `page_token`. The response has
+    /// the token of the next page, which is empty after the last page.
     ///
     /// # Errors
-    /// Those of `CorpusService.CheckCorpus`.
+    /// Returns the errors of `CorpusService.CheckCorpus`.
     pub async fn check_page(
         &self,
         name: &CorpusName,
@@ -186,10 +187,10 @@ impl Client {
         Ok(page.map_err(failed)?.into_inner())
     }
 
-    /// Takes a snapshot of a corpus: how far it is, last the snapshot.
+    /// Takes a snapshot of a corpus. The stream reports progress and ends with the snapshot.
     ///
     /// # Errors
-    /// Those of `CorpusService.SnapshotCorpus`.
+    /// Returns the errors of `CorpusService.SnapshotCorpus`.
     pub async fn snapshot_corpus(
         &self,
         name: &CorpusName,
@@ -198,53 +199,54 @@ impl Client {
     {
         let (name, snapshot) = (name.to_string(), snapshot.to_string());
         let request = corpus::SnapshotCorpusRequest { name, snapshot };
-        // Without a timeout: it takes as long as there is something to copy.
+        // No timeout, because the duration depends on how much there is to copy.
         let events = self.corpora.clone().snapshot_corpus(request).await.map_err(failed)?;
         Ok(events.into_inner().map(|event| event.map_err(failed)))
     }
 
-    /// The whole snapshots of a corpus, by name.
+    /// Returns the complete snapshots of a corpus, by name.
     ///
     /// # Errors
-    /// Those of `CorpusService.ListSnapshots`.
+    /// Returns the errors of `CorpusService.ListSnapshots`.
     pub async fn snapshots(&self, name: &CorpusName) -> Result<Vec<corpus::Snapshot>, Error> {
         let request = self.request(corpus::ListSnapshotsRequest { name: name.to_string() });
         let listed = self.corpora.clone().list_snapshots(request).await.map_err(failed)?;
         Ok(listed.into_inner().snapshots)
     }
 
-    /// Deletes snapshots of a corpus; tells what became of each.
+    /// Deletes snapshots of a corpus and returns the result for each.
     ///
     /// # Errors
-    /// Those of `CorpusService.DeleteSnapshots`.
+    /// Returns the errors of `CorpusService.DeleteSnapshots`.
     pub async fn delete_snapshots(
         &self,
         request: corpus::DeleteSnapshotsRequest,
     ) -> Result<Vec<corpus::SnapshotDeletion>, Error> {
-        // Without a timeout: it takes as long as there are files to remove.
+        // No timeout, because the duration depends on the number of files to remove.
         let deleted = self.corpora.clone().delete_snapshots(request).await.map_err(failed)?;
         Ok(deleted.into_inner().snapshots)
     }
 
-    /// All that a corpus holds, as tables of rows in parts.
+    /// Exports the whole content of a corpus, as tables of rows in parts.
     ///
     /// # Errors
-    /// Those of `CorpusService.ExportCorpus`.
+    /// Returns the errors of `CorpusService.ExportCorpus`.
     pub async fn export_corpus(
         &self,
         name: &CorpusName,
     ) -> Result<impl Stream<Item = Result<corpus::ExportCorpusResponse, Error>> + use<>, Error>
     {
         let request = corpus::ExportCorpusRequest { name: name.to_string() };
-        // Without a timeout: it takes as long as there is something to send.
+        // No timeout, because the duration depends on how much there is to send.
         let messages = self.corpora.clone().export_corpus(request).await.map_err(failed)?;
         Ok(messages.into_inner().map(|message| message.map_err(failed)))
     }
 
-    /// Restores a corpus out of a snapshot, without some documents: how far it is, last the corpus.
+    /// Restores a corpus from a snapshot, without the documents in `leave_out`. The stream reports
+    /// progress and ends with the corpus.
     ///
     /// # Errors
-    /// Those of `CorpusService.RestoreCorpus`.
+    /// Returns the errors of `CorpusService.RestoreCorpus`.
     pub async fn restore_corpus(
         &self,
         name: &CorpusName,
@@ -255,16 +257,17 @@ impl Client {
         let (name, snapshot) = (name.to_string(), snapshot.to_string());
         let leave_out = leave_out.iter().map(ToString::to_string).collect();
         let request = corpus::RestoreCorpusRequest { name, snapshot, leave_out };
-        // Without a timeout, as above.
+        // No timeout, as for snapshots.
         let events = self.corpora.clone().restore_corpus(request).await.map_err(failed)?;
         Ok(events.into_inner().map(|event| event.map_err(failed)))
     }
 
-    /// Takes a step of a corpus' move to another embedding model; `model` is the one to move to, for the first step
-    /// only, empty for the one that the encoders offer besides that of the corpus.
+    /// Performs one step of moving a corpus to another embedding model. Only the first step uses
+    /// `model`, the model to move to. An empty `model` selects the other model that the encoders
+    /// offer.
     ///
     /// # Errors
-    /// Those of `CorpusService.ReembedCorpus`.
+    /// Returns the errors of `CorpusService.ReembedCorpus`.
     pub async fn reembed_corpus(
         &self,
         name: &CorpusName,
@@ -277,10 +280,10 @@ impl Client {
         Ok(taken.into_inner())
     }
 
-    /// How far a corpus is with the vectors of its models.
+    /// Returns the progress of computing a corpus' vectors for its models.
     ///
     /// # Errors
-    /// Those of `CorpusService.GetReembedding`.
+    /// Returns the errors of `CorpusService.GetReembedding`.
     pub async fn reembedding(
         &self,
         name: &CorpusName,
@@ -290,12 +293,12 @@ impl Client {
         Ok(told.into_inner())
     }
 
-    /// Sends documents; yields one response for each, in order. The stream of documents is read no
-    /// faster than the server takes them.
+    /// Sends documents and yields one response for each, in order. The stream of documents is read
+    /// only as fast as the server accepts them.
     ///
     /// # Errors
-    /// Those of `IngestService.Ingest`. After one, send everything again: what was accepted is not
-    /// accepted twice.
+    /// Returns the errors of `IngestService.Ingest`. After an error, send everything again:
+    /// documents that were accepted before are not accepted twice.
     pub async fn ingest(
         &self,
         corpus: &CorpusName,
@@ -304,10 +307,12 @@ impl Client {
         self.ingest_if(corpus, documents, IfThere::Replace).await
     }
 
-    /// Sends documents as [`Client::ingest`] does, and says what is to become of one whose id another has.
+    /// Sends documents like [`Client::ingest`]. `if_there` says what to do if a document's id
+    /// already exists.
     ///
     /// # Errors
-    /// As there; [`ErrorKind::InvalidInput`] if the server is of a release that replaces in any case.
+    /// Returns the errors of [`Client::ingest`], and [`ErrorKind::InvalidInput`] if `if_there` is
+    /// not supported by the server's release.
     pub async fn ingest_if(
         &self,
         corpus: &CorpusName,
@@ -317,16 +322,16 @@ impl Client {
         let corpus = corpus.to_string();
         let messages = documents
             .flat_map(move |document| futures::stream::iter(in_parts(&corpus, document, if_there)));
-        // Without a timeout: the stream takes as long as there are documents.
+        // No timeout, because the duration depends on the number of documents.
         let responses = self.documents.clone().ingest(messages).await.map_err(failed)?;
         Ok(responses.into_inner().map(|response| response.map_err(failed)))
     }
 
-    /// A document's stored text and state, of one version.
+    /// Returns a document's stored text and state, both of the same version.
     ///
     /// # Errors
-    /// Those of `IngestService.GetDocument`; [`ErrorKind::LostRace`] if it was replaced again and
-    /// again while it was read.
+    /// Returns the errors of `IngestService.GetDocument`, and [`ErrorKind::LostRace`] if the
+    /// document was replaced during every attempt to read it.
     pub async fn document(
         &self,
         corpus: &CorpusName,
@@ -341,7 +346,7 @@ impl Client {
         Err(Error::new(ErrorKind::LostRace, "DOCUMENT_REPLACED", problem))
     }
 
-    /// Reads a text in parts; `None` if another version came up before the last.
+    /// Reads a text in parts. Returns `None` if another version appeared before the last part.
     async fn read_one_version(
         &self,
         corpus: &CorpusName,
@@ -358,7 +363,7 @@ impl Client {
             let response = self.documents.clone().get_document(self.request(request)).await;
             let response = match response.map_err(failed) {
                 Ok(response) => response.into_inner(),
-                // The offset that the last part led to means nothing in another version's text.
+                // The offset after the last part is meaningless in the text of another version.
                 Err(error) if !text.is_empty() && error.kind() == ErrorKind::InvalidInput => {
                     return Ok(None);
                 }
@@ -378,10 +383,11 @@ impl Client {
         }
     }
 
-    /// Lists the state of all documents at `stage` (unspecified: all), by id.
+    /// Lists the state of all documents at `stage`, by id. An unspecified stage means all
+    /// documents.
     ///
     /// # Errors
-    /// Those of `IngestService.ListDocuments`.
+    /// Returns the errors of `IngestService.ListDocuments`.
     pub async fn documents(
         &self,
         corpus: &CorpusName,
@@ -406,10 +412,10 @@ impl Client {
         }
     }
 
-    /// Watches indexing until nothing is pending.
+    /// Reports the progress of indexing until nothing is pending.
     ///
     /// # Errors
-    /// Those of `IngestService.WatchIngestion`.
+    /// Returns the errors of `IngestService.WatchIngestion`.
     pub async fn watch_until_idle(
         &self,
         corpus: &CorpusName,
@@ -424,7 +430,7 @@ impl Client {
     /// Forgets documents and returns the receipt.
     ///
     /// # Errors
-    /// Those of `IngestService.ForgetDocuments`.
+    /// Returns the errors of `IngestService.ForgetDocuments`.
     pub async fn forget(
         &self,
         corpus: &CorpusName,
@@ -438,10 +444,10 @@ impl Client {
         Ok(response.map_err(failed)?.into_inner())
     }
 
-    /// What ingesting would take.
+    /// Estimates the cost of ingesting documents.
     ///
     /// # Errors
-    /// Those of `IngestService.EstimateIngestion`.
+    /// Returns the errors of `IngestService.EstimateIngestion`.
     pub async fn estimate(
         &self,
         request: ingest::EstimateIngestionRequest,
@@ -450,10 +456,10 @@ impl Client {
         Ok(response.map_err(failed)?.into_inner())
     }
 
-    /// Finds evidence.
+    /// Searches a corpus for passages.
     ///
     /// # Errors
-    /// Those of `QueryService.Search`.
+    /// Returns the errors of `QueryService.Search`.
     pub async fn search(
         &self,
         corpus: &CorpusName,
@@ -464,10 +470,11 @@ impl Client {
         Ok(response.into_inner())
     }
 
-    /// Answers a question: trace events and text as they come, last the answer.
+    /// Answers a question. The stream yields trace events and text as they come, and ends with the
+    /// answer.
     ///
     /// # Errors
-    /// Those of `QueryService.Answer`.
+    /// Returns the errors of `QueryService.Answer`.
     pub async fn answer(
         &self,
         corpus: &CorpusName,
@@ -492,7 +499,7 @@ impl Client {
     /// Appends turns to a session of a user, and waits until they can be found.
     ///
     /// # Errors
-    /// Those of `ChatService.AppendTurns`.
+    /// Returns the errors of `ChatService.AppendTurns`.
     pub async fn append_turns(
         &self,
         turns: convert_chat::Appended,
@@ -501,18 +508,19 @@ impl Client {
         Ok(self.chats.clone().append_turns(request).await.map_err(failed)?.into_inner())
     }
 
-    /// What a user's conversations hold of a question.
+    /// Recalls what a user's conversations say about a question.
     ///
     /// # Errors
-    /// Those of `ChatService.Recall`.
+    /// Returns the errors of `ChatService.Recall`.
     pub async fn recall(&self, asked: chat::RecallRequest) -> Result<chat::RecallResponse, Error> {
         Ok(self.chats.clone().recall(self.request(asked)).await.map_err(failed)?.into_inner())
     }
 
-    /// Answers a question out of a user's conversations: trace events and text as they come, last the answer.
+    /// Answers a question from a user's conversations. The stream yields trace events and text as
+    /// they come, and ends with the answer.
     ///
     /// # Errors
-    /// Those of `ChatService.Answer`.
+    /// Returns the errors of `ChatService.Answer`.
     pub async fn answer_of_chats(
         &self,
         asked: chat::AnswerRequest,
@@ -521,10 +529,10 @@ impl Client {
         Ok(events.into_inner().map(|told| Ok(told.map_err(failed)?.event.unwrap_or_default())))
     }
 
-    /// The turns of a user, or of one of the user's sessions.
+    /// Lists the turns of a user, or of one of the user's sessions.
     ///
     /// # Errors
-    /// Those of `ChatService.ListTurns`.
+    /// Returns the errors of `ChatService.ListTurns`.
     pub async fn list_turns(
         &self,
         asked: chat::ListTurnsRequest,
@@ -536,7 +544,7 @@ impl Client {
     /// Forgets turns, and returns once nothing is left of them.
     ///
     /// # Errors
-    /// Those of `ChatService.ForgetTurns`.
+    /// Returns the errors of `ChatService.ForgetTurns`.
     pub async fn forget_turns(
         &self,
         asked: chat::ForgetTurnsRequest,
@@ -544,10 +552,11 @@ impl Client {
         Ok(self.chats.clone().forget_turns(self.request(asked)).await.map_err(failed)?.into_inner())
     }
 
-    /// Nodes of the corpus' tree: the children of one, or those at the top; with the shards that did not answer.
+    /// Returns the children of a tree node, or the top nodes of the corpus tree, and the shards
+    /// that did not answer.
     ///
     /// # Errors
-    /// Those of `MemoryService.ReadTree`.
+    /// Returns the errors of `MemoryService.ReadTree`.
     pub async fn read_tree(
         &self,
         corpus: &CorpusName,
@@ -559,10 +568,10 @@ impl Client {
         convert_memory::tree_nodes_from_wire(read.into_inner())
     }
 
-    /// The compressed memories of a corpus.
+    /// Lists the compressed memories of a corpus.
     ///
     /// # Errors
-    /// Those of `MemoryService.ListMemories`.
+    /// Returns the errors of `MemoryService.ListMemories`.
     pub async fn memories(
         &self,
         corpus: &CorpusName,
@@ -572,10 +581,11 @@ impl Client {
         Ok(listed.map_err(failed)?.into_inner())
     }
 
-    /// The part of the corpus' graph around what `query` names; with the shards that did not answer.
+    /// Returns the part of the corpus' graph around what `query` names, and the shards that did not
+    /// answer.
     ///
     /// # Errors
-    /// Those of `MemoryService.ReadGraph`.
+    /// Returns the errors of `MemoryService.ReadGraph`.
     pub async fn read_graph(
         &self,
         corpus: &CorpusName,
@@ -587,10 +597,10 @@ impl Client {
         convert_memory::read_graph_from_wire(read.into_inner())
     }
 
-    /// Ways between two entities, by name.
+    /// Finds paths between two entities, given by name.
     ///
     /// # Errors
-    /// Those of `MemoryService.FindPaths`.
+    /// Returns the errors of `MemoryService.FindPaths`.
     pub async fn find_paths(
         &self,
         corpus: &CorpusName,
@@ -605,10 +615,10 @@ impl Client {
         Ok(found.map_err(failed)?.into_inner())
     }
 
-    /// Entities and segments by personalised PageRank from the entities that a text names.
+    /// Ranks entities and segments by personalised PageRank from the entities that a text names.
     ///
     /// # Errors
-    /// Those of `MemoryService.RankGraph`.
+    /// Returns the errors of `MemoryService.RankGraph`.
     pub async fn rank_graph(
         &self,
         corpus: &CorpusName,
@@ -621,37 +631,37 @@ impl Client {
         Ok(ranked.map_err(failed)?.into_inner())
     }
 
-    /// What runs on each node of the cluster.
+    /// Returns the parts that run on each node of the cluster.
     ///
     /// # Errors
-    /// Those of `ClusterService.GetTree`.
+    /// Returns the errors of `ClusterService.GetTree`.
     pub async fn cluster_tree(&self) -> Result<cluster::GetTreeResponse, Error> {
         let request = self.request(cluster::GetTreeRequest {});
         let response = self.cluster.clone().get_tree(request).await.map_err(failed)?;
         Ok(response.into_inner())
     }
 
-    /// The members of the cluster, and the shards with their owners.
+    /// Returns the members of the cluster, and the shards with their owners.
     ///
     /// # Errors
-    /// Those of `ClusterService.GetTopology`.
+    /// Returns the errors of `ClusterService.GetTopology`.
     pub async fn topology(&self) -> Result<cluster::GetTopologyResponse, Error> {
         let request = self.request(cluster::GetTopologyRequest {});
         let response = self.cluster.clone().get_topology(request).await.map_err(failed)?;
         Ok(response.into_inner())
     }
 
-    /// Has a node hand over its work and take none.
+    /// Tells a node to hand over its work and to accept no more.
     ///
     /// # Errors
-    /// Those of `ClusterService.DrainNode`.
+    /// Returns the errors of `ClusterService.DrainNode`.
     pub async fn drain_node(&self, id: &str) -> Result<(), Error> {
         let request = self.request(cluster::DrainNodeRequest { id: id.to_owned() });
         self.cluster.clone().drain_node(request).await.map(drop).map_err(failed)
     }
 }
 
-/// A request that may take so long.
+/// Returns a request with a timeout of `patience`.
 pub(crate) fn within<T>(patience: Duration, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(patience);
@@ -666,7 +676,7 @@ fn incomplete(field: &str) -> Error {
     Error::internal(format!("the server's response has no `{field}`"))
 }
 
-/// The messages that carry one document.
+/// Returns the messages that carry one document.
 fn in_parts(corpus: &str, document: Document, if_there: IfThere) -> Vec<ingest::IngestRequest> {
     use ingest::ingest_request::Payload;
     let mut document = convert_ingest::document_to_wire(document);

@@ -1,4 +1,4 @@
-//! The channel to a server, with what is said with every request.
+//! Channel to a server that adds the caller's key to every request.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,24 +17,25 @@ use tower::Service;
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a client shows a server.
+/// Credentials that a client presents to a server.
 #[derive(Clone, Default)]
 pub struct Credentials {
     /// The API key.
     pub api_key: Option<String>,
-    /// Whom the client trusts and who he is, for endpoints that begin with `https://`.
+    /// Trusted authorities and the client's own certificate, for endpoints that begin with
+    /// `https://`.
     pub tls: ClientTls,
 }
 
 impl std::fmt::Debug for Credentials {
-    /// Without the key.
+    /// Formats the credentials without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let api_key = self.api_key.as_ref().map(|_| "..");
         f.debug_struct("Credentials").field("api_key", &api_key).field("tls", &self.tls).finish()
     }
 }
 
-/// A channel that says who calls. Cheap to clone.
+/// A channel that authenticates its requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Wire {
     channel: Traced<Channel>,
@@ -42,14 +43,14 @@ pub struct Wire {
 }
 
 impl From<Channel> for Wire {
-    /// Of somebody who need not say who he is.
+    /// Creates a wire without an API key.
     fn from(channel: Channel) -> Self {
         Traced::beginning(channel).into()
     }
 }
 
 impl From<Traced<Channel>> for Wire {
-    /// Of somebody who need not say who he is.
+    /// Creates a wire without an API key.
     fn from(channel: Traced<Channel>) -> Self {
         Self { channel, authorization: None }
     }
@@ -59,7 +60,7 @@ impl Wire {
     /// Connects to `endpoint`, such as `http://127.0.0.1:7421`.
     ///
     /// # Errors
-    /// As [`crate::Client::connect`].
+    /// Returns the errors of [`crate::Client::connect`].
     pub async fn connect(endpoint: &str, credentials: &Credentials) -> Result<Self, Error> {
         let expected = "expected an address like http://127.0.0.1:7421";
         let refused = || Error::invalid("endpoint", expected);
@@ -74,7 +75,7 @@ impl Wire {
         let authorization = credentials.api_key.as_deref().map(bearer).transpose()?;
         let tls = encrypted.then(|| credentials.tls.clone());
         let (host, tls) = (Arc::<str>::from(host), Arc::new(tls));
-        // The first connection tells what is wrong in words of ours.
+        // The first connection is made here, so that its errors have Clew's own messages.
         let first = clew_tls::connect(&host, port, tls.as_ref().as_ref());
         let first = tokio::time::timeout(CONNECT_PATIENCE, first).await.map_err(|_elapsed| {
             let problem =
@@ -107,7 +108,7 @@ impl Wire {
     }
 }
 
-/// Never shown by whatever prints requests.
+/// Returns the header of a key, marked so that printing a request never shows it.
 fn bearer(key: &str) -> Result<HeaderValue, Error> {
     let mut value = HeaderValue::try_from(format!("Bearer {key}"))
         .map_err(|_| Error::invalid("api_key", "expected a key as `clew key` prints it"))?;
