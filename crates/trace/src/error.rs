@@ -1,25 +1,25 @@
-//! Why a text is no trace.
+//! Errors of reading a trace.
 
 use std::fmt;
 
-/// A text that is no trace.
+/// A text that is not a valid trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is no JSON.
+    /// It is not JSON.
     Syntax {
-        /// The line at fault, the first being 1.
+        /// Line of the error, counted from 1.
         line: usize,
-        /// The column at fault, the first being 1.
+        /// Column of the error, counted from 1.
         column: usize,
-        /// What is wrong there.
+        /// Description of the problem.
         reason: String,
     },
     /// It is JSON of another form.
     Form {
-        /// The field at fault, such as `trace[3].score`; empty for the whole.
+        /// Path of the invalid field, such as `trace[3].score`. Empty for the whole text.
         field: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A trace as a figure that a person looks at.
+//! Rendering of a trace as a figure.
 
 mod card;
 mod graph;
@@ -14,29 +14,31 @@ use crate::tree::{cost, ending, share_of_text, source};
 use crate::walk::is_of_walk;
 use crate::words::{count, one_line};
 
-/// Most nodes or entities that are drawn: more cannot be read.
+/// Maximum number of nodes or entities in the figure: more would not be readable.
 const MOST_NODES: usize = 80;
-/// Most levels of a tree, and most columns of a graph.
+/// Maximum number of levels of a tree, and of columns of a graph.
 const MOST_LEVELS: usize = 12;
-/// Most steps that are drawn as cards.
+/// Maximum number of steps drawn as cards.
 const MOST_CARDS: usize = 12;
-/// Most citations that are told.
+/// Maximum number of citations.
 const MOST_CITATIONS: usize = 6;
 const MARGIN: f64 = 28.0;
-/// Room between what stands above each other.
+/// Vertical distance between panels.
 const GAP: f64 = 30.0;
-/// Least width of a figure, without its margins.
+/// Minimum width of a figure, without its margins.
 const LEAST_WIDTH: f64 = 760.0;
-/// Most width of a text: longer lines cannot be read.
+/// Maximum width of a text: longer lines are hard to read.
 const MOST_WIDTH: f64 = 1400.0;
 
-/// A trace as SVG. From top to bottom: the question; the steps in the order in which they were taken;
-/// the answer with its citations.
+/// Renders a trace as SVG. From top to bottom: the question; the steps in their order; the answer
+/// with its citations.
 ///
-/// A walk is drawn as the part of the tree that it visited, from left to right, with numbers that tell
-/// the order; the path to the segment that answers stands out, what it turned back from is grey. A
-/// navigation of a graph is drawn as the entities it came by and the edges it followed, with what it
-/// made of them beside. A working memory is drawn after each step, side by side. At most eighty nodes are drawn. The same trace gives the same figure.
+/// A walk is drawn as the part of the tree that it visited, from left to right, with numbers that
+/// show the order. The path to the segment that answers stands out, and nodes that the walk turned
+/// back from are grey. A navigation of a graph is drawn as the entities that it reached and the
+/// edges that it followed, with notes beside them about what it gathered and decided. A working
+/// memory is drawn after each step, side by side. At most eighty nodes are drawn. The same trace
+/// always gives the same figure.
 pub fn svg(trace: &Trace) -> String {
     let steps = &trace.trace;
     let mut walk = steps.iter().any(is_of_walk).then(|| walk::panel(steps));
@@ -73,17 +75,17 @@ pub fn svg(trace: &Trace) -> String {
     framed(&panels, width)
 }
 
-/// Whether `step` is told beside a navigation, where there is one.
+/// Returns whether `step` is shown in the notes beside a navigation, if there is one.
 fn is_of_gathering(step: &Step) -> bool {
     matches!(step, Step::Gathered { .. } | Step::Reflected { .. })
 }
 
-/// A working memory after each of its steps.
+/// Draws a working memory after each of its steps.
 fn memory_panel(steps: &[Step]) -> Panel {
     let figure = clew_hypergraph::figure(&snapshots(steps));
     let inner = Panel { body: figure.content, ..Panel::default() };
     let mut panel = Panel::default();
-    // Titles rise above the figure's edge, where the arrow from the step before ends.
+    // Titles rise above the figure's edge, where the arrow from the previous panel ends.
     panel.put(&inner, 0.0, 8.0);
     panel.covers(figure.width, figure.height + 8.0);
     panel
@@ -140,14 +142,14 @@ fn answer(trace: &Trace, width: f64) -> Panel {
     panel
 }
 
-/// The whole file: the panels below each other, with arrows between them.
+/// Returns the whole file: the panels below each other, with arrows between them.
 fn framed(panels: &[Panel], width: f64) -> String {
     let mut page = Panel::default();
     let mut y = MARGIN;
     for (at, panel) in panels.iter().enumerate() {
         page.put(panel, MARGIN, y);
         y += panel.height;
-        // Below the heading, no step leads on.
+        // No arrow below the heading, which is not a step.
         if at > 0 && at + 1 < panels.len() {
             page.down(MARGIN + 40.0, (y + 4.0, y + GAP - 4.0), accent::LINE);
         }

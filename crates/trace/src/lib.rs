@@ -1,18 +1,17 @@
-//! Shows how a question was answered: a finished trace as a readable tree and as a picture.
+//! Views of a finished trace: a readable tree for a terminal and an SVG figure.
 //!
-//! A [`Trace`] is what `clew ask --json` prints, and this crate owns that form: the question, the
-//! [`Step`]s in the order in which they were taken, the answer, and what it cost. From it come
-//! [`tree()`], a text for a terminal, and [`svg()`], a figure. Both show the same four things: a walk
-//! over a tree of summaries as that tree, as far as it was visited; a navigation of a graph as the
-//! entities and the edges that led to them; a working memory as its points after each step; everything
-//! else as a list.
+//! A [`Trace`] is what `clew ask --json` prints, and this crate owns that format: the question, the
+//! [`Step`]s in the order in which they were taken, the answer, and its cost. [`tree()`] makes a
+//! text for a terminal of it, and [`svg()`] a figure. Both show a walk over a tree of summaries as
+//! the visited part of that tree, a navigation of a graph as the entities and the edges that led to
+//! them, a working memory as its points after each step, and everything else as a list.
 //!
-//! What is shown comes from documents and language models. So texts are shortened, characters that
-//! steer a terminal are left out, what SVG would read as markup is escaped, and the size of a figure
-//! is bounded. The same trace gives the same text and the same figure.
+//! Traces contain text from documents and language models. Therefore texts are shortened, terminal
+//! control characters are removed, SVG markup is escaped, and the size of a figure is limited. The
+//! same trace always gives the same text and the same figure.
 //!
-//! What is absent: what was not visited, which a trace does not tell, and steps that still go on;
-//! those are shown one by one by [`Step::line`].
+//! Nodes that were not visited are not shown, because a trace does not contain them. Steps of an
+//! answer in progress are shown one by one with [`Step::line`].
 
 mod error;
 mod figure;

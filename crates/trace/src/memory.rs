@@ -1,4 +1,4 @@
-//! The working memory of points that a question gathered, as a figure knows it.
+//! Conversion of the working memory of a question to the form that its figure needs.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use clew_hypergraph::{Changes, Merging, PointId, Snapshot, Vertex};
 
 use crate::step::{Fate, Point, Step};
 
-/// Whether `step` is one of a working memory.
+/// Returns whether `step` belongs to a working memory.
 pub(crate) fn is_of_memory(step: &Step) -> bool {
     matches!(step, Step::Evolved { .. })
 }
 
-/// The memory at the end of each of its steps.
+/// Returns the memory at the end of each of its steps.
 pub(crate) fn snapshots(steps: &[Step]) -> Vec<Snapshot> {
     let mut snapshots: Vec<Snapshot> = Vec::new();
     let mut ever_brought = BTreeSet::new();
@@ -69,7 +69,7 @@ fn drawn(point: &Point) -> clew_hypergraph::Point {
     }
 }
 
-/// The segment that is called so in traces, such as `book.txt#3`; its version is not told.
+/// Returns the segment with this name in traces, such as `book.txt#3`. Its version is unknown.
 fn segment(name: &str) -> Option<SegmentId> {
     let (document, ordinal) = name.rsplit_once('#')?;
     let (document_id, ordinal) = (document.parse().ok()?, ordinal.parse().ok()?);

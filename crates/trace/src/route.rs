@@ -1,16 +1,17 @@
-//! The entities and edges that a navigation of a graph came by.
+//! Route of a graph navigation: the entities that it reached and the edges that it followed.
 
 use std::collections::BTreeMap;
 
 use crate::step::Step;
 
-/// An entity on the way.
+/// An entity on the route.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Stop<'t> {
     pub(crate) name: &'t str,
     /// Whether it was taken up without an edge that leads to it.
     pub(crate) is_chosen: bool,
-    /// How far from the left it stands: the edges behind it, or what was taken up before it.
+    /// Column in the figure, counted from the left: one after the stop it was reached from, or
+    /// after all columns in use when it was taken up.
     pub(crate) column: usize,
     /// The hop that led to it, and the stop it came from.
     pub(crate) by: Option<(usize, usize)>,
@@ -25,13 +26,13 @@ pub(crate) struct Hop<'t> {
     pub(crate) tail: usize,
     pub(crate) relation: &'t str,
     pub(crate) score: f32,
-    /// What was looked for.
+    /// Subject that the navigation was looking for.
     pub(crate) reason: &'t str,
-    /// Whether it led to an entity that was not there before.
+    /// Whether it led to an entity that was not on the route before.
     pub(crate) is_new: bool,
 }
 
-/// What a navigation came by, both in the order in which it did.
+/// The stops and hops of a navigation, each in the order of the steps.
 #[derive(Debug, Default)]
 pub(crate) struct Route<'t> {
     pub(crate) stops: Vec<Stop<'t>>,
@@ -39,7 +40,7 @@ pub(crate) struct Route<'t> {
     at: BTreeMap<&'t str, usize>,
 }
 
-/// Whether `step` is one of a navigation.
+/// Returns whether `step` belongs to a navigation.
 pub(crate) fn is_of_route(step: &Step) -> bool {
     matches!(step, Step::EntitiesChosen { .. } | Step::EdgeFollowed { .. })
 }
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn each_entity_stands_behind_the_one_it_was_reached_from() {
         let chosen = Step::EntitiesChosen { entities: vec!["a".to_owned()], reason: String::new() };
-        // The second edge is followed against its direction, the third leads nowhere new.
+        // The second edge is followed against its direction, the third leads to nothing new.
         let steps =
             [chosen, followed("a", "b", "b"), followed("c", "b", "c"), followed("a", "c", "c")];
         let route = Route::of(&steps);

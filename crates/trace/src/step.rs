@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::{bytes, cell, count, one_line, share, shortened};
 
-/// Most columns of a reason on a step's line.
+/// Maximum width, in columns, of a reason on a step's line.
 const MOST_REASON: f64 = 160.0;
 
 /// A range of a stored document.
@@ -12,51 +12,51 @@ const MOST_REASON: f64 = 160.0;
 pub struct Place {
     /// Id of the document.
     pub document_id: String,
-    /// Its version.
+    /// Version of the document.
     #[serde(default)]
     pub version: u64,
-    /// Where it begins, in bytes of the document's text.
+    /// Beginning, in bytes of the document's text.
     pub start: u64,
-    /// Where it ends.
+    /// End, in bytes of the document's text.
     pub end: u64,
 }
 
 /// A point of a working memory at the end of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
-    /// Its number, from 1; never used twice for one question.
+    /// Number of the point, from 1, unique within one question.
     pub number: u32,
-    /// What the step did to it.
+    /// Change of the point during the step.
     pub fate: Fate,
     /// Names of the entities that it is about.
     pub entities: Vec<String>,
-    /// What it says.
+    /// Text of the point.
     pub text: String,
-    /// Numbers of the points that it was made of.
+    /// Numbers of the points that it was merged from.
     #[serde(default)]
     pub merged_from: Vec<u32>,
-    /// The segments that it comes from.
+    /// Segments that it comes from.
     #[serde(default)]
     pub segments: Vec<String>,
 }
 
-/// What a step did to a point.
+/// A change of a point during a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// Nothing.
+    /// The point is unchanged.
     #[default]
     Kept,
-    /// It says something else now.
+    /// The point has a new text.
     Updated,
-    /// It is new.
+    /// The point is new.
     Inserted,
-    /// It was made of others.
+    /// The point was merged from others.
     Merged,
 }
 
 impl Fate {
-    /// It, for a person.
+    /// Returns the change in words for a person.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Kept => "as before",
@@ -67,39 +67,39 @@ impl Fate {
     }
 }
 
-/// One step of answering. In JSON, `step` tells its kind in snake case.
+/// One step of answering. In JSON, the field `step` holds its kind in snake case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum Step {
     /// Shards were searched.
     Searched {
-        /// The words searched for.
+        /// Text that was searched for.
         query: String,
-        /// How: `dense`, `sparse` or `hybrid`.
+        /// Search mode: `dense`, `sparse` or `hybrid`.
         mode: String,
-        /// Items found.
+        /// Number of items found.
         hits: u64,
-        /// The best item's cosine similarity, where embeddings were compared.
+        /// Cosine similarity of the best item, if embeddings were compared.
         best_dense_score: Option<f32>,
-        /// How long it took.
+        /// Duration in milliseconds.
         took_ms: f64,
     },
-    /// It was judged whether what was found supports an answer.
+    /// Retrieval was judged: does it support an answer?
     Judged {
         /// Support, 0 to 1.
         confidence: f32,
-        /// Least support at which a question counts as answered.
+        /// Minimum support for a question to count as answered.
         threshold: f32,
-        /// What the judgement rests on.
+        /// Basis of the judgement.
         rationale: String,
     },
     /// The answer was composed from passages.
     Read {
-        /// How many passages were looked at.
+        /// Number of passages read.
         passages: u64,
-        /// Sentences compared with the question.
+        /// Number of sentences compared with the question.
         sentences: u64,
-        /// How long it took.
+        /// Duration in milliseconds.
         took_ms: f64,
         /// The passages, best first.
         #[serde(default)]
@@ -107,66 +107,66 @@ pub enum Step {
     },
     /// A node of the tree was entered.
     Entered {
-        /// Which, for people.
+        /// Name of the node, for people.
         node: String,
-        /// The node that it was entered from; empty at the top.
+        /// The node from which it was entered. Empty at the top.
         parent: String,
-        /// Its summary.
+        /// Summary of the node.
         summary: String,
-        /// Why.
+        /// Reason for entering it.
         reason: String,
-        /// What its score was, where nodes were scored.
+        /// Score of the node, if nodes were scored.
         score: Option<f32>,
     },
-    /// It went back from a node, whose text or children did not answer.
+    /// The walk turned back from a node whose text or children did not answer.
     TurnedBack {
-        /// From which.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// Reason for turning back.
         reason: String,
     },
     /// The text of a segment was read at a leaf of the tree.
     LeafRead {
-        /// Which.
+        /// Name of the leaf.
         node: String,
         /// Whether it answers.
         answers: bool,
-        /// Why.
+        /// Reason for the judgement.
         reason: String,
     },
-    /// A tree was walked to an end.
+    /// A walk ended.
     Walked {
-        /// Nodes entered, segments included.
+        /// Number of nodes entered, including segments.
         nodes: u64,
-        /// How often it went back.
+        /// Number of times the walk turned back.
         turns: u64,
         /// Bytes of segments and summaries that were read.
         bytes_read: u64,
         /// Bytes of all text that could have been read.
         bytes_total: u64,
-        /// Why it ended.
+        /// Reason for the end.
         ended: String,
     },
-    /// Entities were taken up, whose segments are looked at from now on.
+    /// Entities were taken up, so that their segments count as evidence from now on.
     EntitiesChosen {
-        /// Their names.
+        /// Names of the entities.
         entities: Vec<String>,
-        /// Why.
+        /// Reason for the choice.
         reason: String,
     },
     /// An edge of the graph was followed to an entity.
     EdgeFollowed {
-        /// Name of the entity it starts from.
+        /// Name of the entity where the edge starts.
         head: String,
         /// The relation.
         relation: String,
-        /// Name of the entity it leads to.
+        /// Name of the entity where the edge ends.
         tail: String,
-        /// Which of both is new.
+        /// Name of the entity that was reached, one of the two.
         to: String,
-        /// How similar it is to what was looked for.
+        /// Similarity of the edge to what the navigation was looking for.
         score: f32,
-        /// What was looked for.
+        /// Subject that the navigation was looking for.
         reason: String,
     },
     /// A working memory of points went through a step.
@@ -175,41 +175,42 @@ pub enum Step {
         number: u32,
         /// All its points at the end of the step, by number.
         points: Vec<Point>,
-        /// Names of entities that the corpus' graph does not know and a point brought in this step.
+        /// Names of entities that points brought in this step and that the graph of the corpus
+        /// lacks.
         #[serde(default)]
         brought: Vec<String>,
     },
     /// Segments were gathered as evidence.
     Gathered {
-        /// Their number.
+        /// Number of segments.
         segments: u64,
-        /// Those left out because the window was full.
+        /// Number of segments left out because the window was full.
         dropped: u64,
         /// Bytes of their texts.
         bytes: u64,
     },
-    /// What to search for was drafted out of what is known of the corpus at large.
+    /// Search queries were drafted from knowledge of the corpus as a whole.
     Drafted {
-        /// Queries, clues and key points together.
+        /// Number of queries, clues and key points together.
         lines: u64,
-        /// What memories answer by themselves.
+        /// Answers of the compressed memories themselves.
         answers: Vec<String>,
-        /// Milliseconds that it took.
+        /// Duration in milliseconds.
         took_ms: f64,
     },
-    /// It was judged whether what was gathered suffices to answer.
+    /// The gathered evidence was judged: does it suffice to answer?
     Reflected {
-        /// Whether it does.
+        /// Whether it suffices.
         suffices: bool,
-        /// Why.
+        /// Reason for the judgement.
         reason: String,
-        /// What is missing.
+        /// Description of what is missing.
         missing: String,
     },
 }
 
 impl Step {
-    /// The step on one line, for a person.
+    /// Returns the step on one line, for a person.
     pub fn line(&self) -> String {
         match self {
             Self::Searched { hits, took_ms, .. } => {
@@ -284,7 +285,7 @@ impl Step {
     }
 }
 
-/// An edge with an arrow.
+/// Returns an edge with an arrow.
 pub(crate) fn edge(head: &str, relation: &str, tail: &str) -> String {
     format!("{} -- {} --> {}", one_line(head), one_line(relation), one_line(tail))
 }

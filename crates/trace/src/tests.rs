@@ -1,4 +1,4 @@
-//! Both forms as a whole: of three real questions, and of whatever a trace may hold.
+//! Tests of both views as a whole, on three real questions and on arbitrary traces.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,8 @@ fn read(json: &str) -> Trace {
     Trace::read(json).unwrap()
 }
 
-/// All tags are closed in the order in which they were opened, and attributes are well-formed.
+/// Checks that tags are closed in the order in which they were opened and that attributes are
+/// well-formed.
 fn check_markup(svg: &str) {
     let mut reader = quick_xml::reader::Reader::from_str(svg);
     let mut open = 0;
@@ -240,7 +241,7 @@ fn score() -> impl Strategy<Value = f32> {
     prop_oneof![-1.0..1.0_f32, prop::num::f32::NORMAL]
 }
 
-/// Whole milliseconds, which JSON keeps as they are.
+/// Generates whole milliseconds, which JSON preserves exactly.
 fn millis() -> impl Strategy<Value = f64> {
     any::<u32>().prop_map(f64::from)
 }

@@ -1,4 +1,4 @@
-//! The JSON form of a trace.
+//! JSON form of a trace.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 use crate::step::Step;
 
-/// How a question ended.
+/// The outcome of a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Not told.
+    /// The trace does not say.
     #[default]
     Unspecified,
     /// The answer is supported by its citations.
@@ -23,7 +23,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome for a person; empty if it was not told.
+    /// Returns the outcome in words for a person. Empty if it is unspecified.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Unspecified => "",
@@ -34,21 +34,21 @@ impl Outcome {
     }
 }
 
-/// A quoted byte range of a stored document. It may also be told as `"span": {"start", "end"}`.
+/// A quoted byte range of a stored document. It can also be read from `"span": {"start", "end"}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, from = "CitationForm")]
 pub struct Citation {
     /// Id of the document.
     pub document_id: String,
-    /// Its title; may be empty.
+    /// Title of the document. May be empty.
     pub title: String,
-    /// Where it begins, in bytes of the document's text.
+    /// Beginning, in bytes of the document's text.
     pub start: u64,
-    /// Where it ends.
+    /// End, in bytes of the document's text.
     pub end: u64,
-    /// The text of that range.
+    /// Text of that range.
     pub quote: String,
-    /// The document's version.
+    /// Version of the document.
     pub version: u64,
 }
 
@@ -78,56 +78,56 @@ impl From<CitationForm> for Citation {
     }
 }
 
-/// What answering cost.
+/// Cost of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cost {
-    /// Tokens that were embedded.
+    /// Number of tokens that were embedded.
     pub embedded_tokens: u64,
-    /// Tokens that a reranker read.
+    /// Number of tokens that a reranker read.
     pub reranked_tokens: u64,
-    /// Calls of language models.
+    /// Number of calls of language models.
     pub model_calls: u64,
-    /// Tokens sent to language models.
+    /// Number of tokens sent to language models.
     pub prompt_tokens: u64,
-    /// Tokens received from language models.
+    /// Number of tokens received from language models.
     pub completion_tokens: u64,
-    /// Shards that were asked.
+    /// Number of shards that were searched.
     pub shards_searched: u64,
 }
 
-/// How a question was answered.
+/// A record of how a question was answered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trace {
     /// The question.
     pub question: String,
-    /// The name of the strategy that answered it.
+    /// Name of the strategy that answered it.
     pub strategy: String,
-    /// The corpus that was asked.
+    /// Name of the corpus.
     pub corpus: String,
-    /// How it ended.
+    /// Outcome of the question.
     pub outcome: Outcome,
-    /// The answer's text; empty if it is not in memory.
+    /// Text of the answer. Empty if the answer is not in memory.
     pub answer: String,
-    /// Where its parts come from, in the order of the text.
+    /// Citations of the answer, in the order of its text.
     pub citations: Vec<Citation>,
     /// The steps, in the order in which they were taken.
     pub trace: Vec<Step>,
-    /// What it cost.
+    /// Cost of the answer.
     pub cost: Cost,
     /// Shards that could not be asked.
     pub shards_missing: Vec<u32>,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub took_ms: f64,
 }
 
 impl Trace {
-    /// Reads a trace from JSON. Only `trace` has to be there; unknown fields are passed over.
+    /// Reads a trace from JSON. Only `trace` is required. Unknown fields are ignored.
     ///
     /// # Errors
-    /// [`Error::Syntax`] with its line when `json` is no JSON, and [`Error::Form`] with the field at
-    /// fault when it is no trace, which includes steps of unknown kinds.
+    /// Returns [`Error::Syntax`] with the line if `json` is not valid JSON, and [`Error::Form`]
+    /// with the field if it is not a valid trace. A step of an unknown kind is not valid.
     pub fn read(json: &str) -> Result<Self, Error> {
         let value: Value = serde_json::from_str(json).map_err(|error| syntax(&error))?;
         let form = |field: &str, reason: &str| {
@@ -156,14 +156,14 @@ fn syntax(error: &serde_json::Error) -> Error {
     Error::Syntax { line, column, reason: reason.trim_end_matches(&place).to_owned() }
 }
 
-/// The value that `fields` of the object `name` tell.
+/// Parses the fields of the object `name`.
 fn typed<T: DeserializeOwned>(fields: Map<String, Value>, name: &str) -> Result<T, Error> {
     let read = |fields: &Map<String, Value>| {
         serde_json::from_value::<T>(Value::Object(fields.clone())).map_err(|e| e.to_string())
     };
     read(&fields).map_err(|reason| {
-        // Serde tells what was wrong but not where: it is where leaving it out changes the complaint. Leaving
-        // out the kind of a step always does, so that it is suspected last.
+        // Serde reports the problem but not its field. It is the field whose removal changes the
+        // message. Removing the kind of a step always does, so that field is tried last.
         let (kind, others): (Vec<&String>, Vec<&String>) =
             fields.keys().partition(|key| key.as_str() == "step");
         let at_fault = others.into_iter().chain(kind).find(|key| {

@@ -1,4 +1,4 @@
-//! A trace as a text for a terminal.
+//! Rendering of a trace as a text for a terminal.
 
 use crate::step::{Point, Step, edge};
 use crate::trace::{Citation, Cost, Trace};
@@ -7,19 +7,20 @@ use crate::words::{
     cell, count, millis, one_line, score as score_of, share, shortened, width, wrapped,
 };
 
-/// Most columns of a line.
+/// Maximum width of a line in columns.
 const MOST_COLUMNS: f64 = 100.0;
-/// Levels that are indented; what lies deeper is not indented further, so that there is room left.
+/// Number of levels that are indented. Deeper levels are not indented further, to leave room for
+/// text.
 const MOST_LEVELS: usize = 16;
-/// Most lines of a summary, a reason or a quote.
+/// Maximum number of lines of a summary, a reason or a quote.
 const MOST_LINES: usize = 2;
-/// Most points of a working memory.
+/// Maximum number of points of a working memory.
 const MOST_POINTS: usize = 24;
-/// Most lines of a question and of an answer.
+/// Maximum number of lines of a question and of an answer.
 const MOST_ANSWER: usize = 24;
 
-/// A trace as a text of lines of at most 100 columns: the question; the steps, those of a walk as the
-/// tree of what it visited; the answer with its citations; the cost.
+/// Renders a trace as text with lines of at most 100 columns: the question; the steps, with a walk
+/// as the tree that it visited; the answer with its citations; the cost.
 pub fn tree(trace: &Trace) -> String {
     let mut page = Page::default();
     page.put("", &trace.question, MOST_ANSWER);
@@ -46,7 +47,7 @@ pub fn tree(trace: &Trace) -> String {
     page.0
 }
 
-/// Strategy, corpus, outcome and time on one line.
+/// Returns strategy, corpus, outcome and time on one line.
 pub(crate) fn ending(trace: &Trace) -> String {
     let mut parts = Vec::new();
     if !trace.strategy.is_empty() {
@@ -63,7 +64,7 @@ pub(crate) fn ending(trace: &Trace) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
 }
 
-/// The cost for a person; empty if nothing was spent.
+/// Returns the cost in words for a person. Empty if nothing was spent.
 pub(crate) fn cost(cost: &Cost) -> String {
     let Cost {
         embedded_tokens,
@@ -87,7 +88,7 @@ pub(crate) fn cost(cost: &Cost) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// How much of the text was read, as far as it was told; empty otherwise.
+/// Returns how much of the text was read. Empty if the trace does not say.
 pub(crate) fn share_of_text(trace: &Trace) -> String {
     let told = trace.trace.iter().rev().find_map(|step| match step {
         Step::Walked { bytes_read, bytes_total, .. } => Some(share(*bytes_read, *bytes_total)),
@@ -97,7 +98,7 @@ pub(crate) fn share_of_text(trace: &Trace) -> String {
     told.unwrap_or_default()
 }
 
-/// A citation without its quote.
+/// Returns the source of a citation, without its quote.
 pub(crate) fn source(citation: &Citation) -> String {
     let Citation { document_id, title, start, end, version, .. } = citation;
     let version = if *version > 0 { format!(" v{version}") } else { String::new() };
@@ -114,13 +115,12 @@ impl Page {
         self.0.push('\n');
     }
 
-    /// Puts a text behind `label`, over as many lines as it takes but at most `most`; nothing if it is
-    /// empty.
+    /// Writes a text after `label`, on at most `most` lines. Writes nothing if the text is empty.
     fn put(&mut self, label: &str, text: &str, most: usize) {
         self.put_below("", label, text, most);
     }
 
-    /// Like [`Page::put`], each line behind `prefix`.
+    /// Does the same as [`Page::put`], with each line after `prefix`.
     fn put_below(&mut self, prefix: &str, label: &str, text: &str, most: usize) {
         let indent = width(label, cell);
         let room = MOST_COLUMNS - width(prefix, cell) - indent;
@@ -145,11 +145,11 @@ impl Page {
                 level,
                 is_last: last == Some(visit),
             };
-            // The first is taken first.
+            // The first one is popped first.
             of.into_iter().rev().map(task).collect::<Vec<_>>()
         };
         let roots = (0..visits.len()).filter(|&at| visits[at].parent.is_none()).collect();
-        // A stack of its own: what was visited may be deeper than the thread's.
+        // An explicit stack, because the tree may be deeper than the thread's stack allows.
         let mut tasks = below(roots, "", 0);
         while let Some(Task { visit, prefix, level, is_last }) = tasks.pop() {
             let visit = &visits[visit];

@@ -7,19 +7,20 @@ use crate::step::Step;
 /// A visit to a node.
 #[derive(Debug, Default)]
 pub(crate) struct Visit<'t> {
-    /// How many were entered before, plus one; `None` if its entering was not told.
+    /// Position in the order of entering, from 1. `None` if the trace does not contain the
+    /// entering.
     pub(crate) order: Option<usize>,
     pub(crate) node: &'t str,
     pub(crate) summary: &'t str,
-    /// Why it was entered.
+    /// Reason for entering it.
     pub(crate) reason: &'t str,
     pub(crate) score: Option<f32>,
-    /// The visit that it was entered from, which is always an earlier one.
+    /// The visit from which it was entered, which is always an earlier one.
     pub(crate) parent: Option<usize>,
     pub(crate) children: Vec<usize>,
-    /// Why it went back from it, if it did.
+    /// Reason for turning back, if the walk did.
     pub(crate) back: Option<&'t str>,
-    /// Whether its text answers and why, if it was read.
+    /// Whether its text answers, and the reason, if it was read.
     pub(crate) leaf: Option<(bool, &'t str)>,
     /// Whether it lies on a path to a leaf that answers.
     pub(crate) is_on_path: bool,
@@ -30,19 +31,19 @@ impl Visit<'_> {
         matches!(self.leaf, Some((true, _)))
     }
 
-    /// Why it went back, if that was not told already where the leaf was read.
+    /// Returns the reason for turning back, unless it was already given where the leaf was read.
     pub(crate) fn back_reason(&self) -> Option<&str> {
         let told = self.leaf.map(|(_, reason)| reason);
         self.back.filter(|back| told != Some(back))
     }
 }
 
-/// Whether `step` is part of a walk.
+/// Returns whether `step` is part of a walk.
 pub(crate) fn is_of_walk(step: &Step) -> bool {
     matches!(step, Step::Entered { .. } | Step::TurnedBack { .. } | Step::LeafRead { .. })
 }
 
-/// The visits in the order in which they were made.
+/// Returns the visits in the order in which they were made.
 pub(crate) fn visits(steps: &[Step]) -> Vec<Visit<'_>> {
     let mut visits: Vec<Visit<'_>> = Vec::new();
     let mut latest: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Texts in little room.
+//! Fitting of texts into limited space.
 
-/// On one line: white space is one blank, and what steers a terminal or turns the direction of
-/// writing is left out.
+/// Returns a text on one line. White space becomes single blanks, and characters that control a
+/// terminal or change the direction of writing are removed.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
@@ -19,7 +19,7 @@ fn steers(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// How many columns of a terminal `c` takes up.
+/// Returns the number of terminal columns that `c` takes.
 pub(crate) fn cell(c: char) -> f64 {
     match c {
         '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200d}' | '\u{fe00}'..='\u{fe0f}' => 0.0,
@@ -28,7 +28,8 @@ pub(crate) fn cell(c: char) -> f64 {
     }
 }
 
-/// The width of `c` as a share of the font's size: that of DejaVu Sans, wider than Helvetica and Arial.
+/// Returns the width of `c` as a share of the font size, for DejaVu Sans, which is wider than
+/// Helvetica and Arial.
 pub(crate) fn em(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | 'I' | '\'' | '|' | '.' | ',' | ' ' | ':' | ';' => 0.34,
@@ -50,17 +51,17 @@ fn is_wide(c: char) -> bool {
         | '\u{ffe0}'..='\u{ffe6}' | '\u{1f300}'..='\u{1faff}' | '\u{20000}'..='\u{3fffd}')
 }
 
-/// The sum of the widths of its characters.
+/// Returns the sum of the widths of the characters.
 pub(crate) fn width(text: &str, of: fn(char) -> f64) -> f64 {
     text.chars().map(of).sum()
 }
 
-/// On one line that is at most `room` wide, cut between words where possible.
+/// Returns a text on one line of at most `room`, cut between words if possible.
 pub(crate) fn shortened(text: &str, room: f64, of: fn(char) -> f64) -> String {
     wrapped(text, room, 1, of).pop().unwrap_or_default()
 }
 
-/// On at most `most` lines that are each at most `room` wide, cut between words where possible.
+/// Returns a text on at most `most` lines of at most `room` each, cut between words if possible.
 pub(crate) fn wrapped(text: &str, room: f64, most: usize, of: fn(char) -> f64) -> Vec<String> {
     let text = one_line(text);
     let mut rest = text.as_str();
@@ -79,7 +80,7 @@ pub(crate) fn wrapped(text: &str, room: f64, most: usize, of: fn(char) -> f64) -
     lines
 }
 
-/// What fits on a line, at least one character, and the rest.
+/// Returns the part that fits on a line, at least one character, and the rest.
 fn first_line(text: &str, room: f64, of: fn(char) -> f64) -> (&str, &str) {
     let mut wide = 0.0;
     let mut blank = None;
@@ -89,7 +90,8 @@ fn first_line(text: &str, room: f64, of: fn(char) -> f64) -> (&str, &str) {
             blank = Some(at);
         }
         if wide > room && at > 0 {
-            // Better part of a word that no line could hold than a line that is almost empty.
+            // A word that fits on no line is better cut here than moved, which would leave this
+            // line almost empty.
             let fits = |blank: usize| {
                 let word = text[blank..].trim_start().split(' ').next().unwrap_or_default();
                 blank * 3 > at || word.chars().count() < at
@@ -101,7 +103,7 @@ fn first_line(text: &str, room: f64, of: fn(char) -> f64) -> (&str, &str) {
     (text, "")
 }
 
-/// A size for people.
+/// Formats a size for people.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes {
         0..1000 => format!("{bytes} bytes"),
@@ -110,22 +112,22 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A time for people.
+/// Formats a duration for people.
 pub(crate) fn millis(millis: f64) -> String {
     if millis < 1000.0 { format!("{millis:.0} ms") } else { format!("{:.1} s", millis / 1e3) }
 }
 
-/// A score: few digits, whatever it is.
+/// Formats a score with few digits.
 pub(crate) fn score(score: f32) -> String {
     if score.abs() < 1000.0 { format!("{score:.2}") } else { format!("{score:.2e}") }
 }
 
-/// A number of things.
+/// Formats a number of things.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// How much of the text was read.
+/// Formats how much of the text was read.
 pub(crate) fn share(read: u64, total: u64) -> String {
     if total == 0 {
         return format!("{} read", bytes(read));

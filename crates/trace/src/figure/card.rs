@@ -1,4 +1,4 @@
-//! A step as a card.
+//! Rendering of a step as a card.
 
 use super::graph::evidence;
 use super::pen::{Face, Panel, accent};
@@ -7,7 +7,7 @@ use crate::words::{count, millis, one_line, score, share};
 
 const BAR: (f64, f64) = (300.0, 10.0);
 
-/// A step that is part neither of a walk nor of a navigation.
+/// Draws a step that is part of neither a walk nor a navigation.
 pub(super) fn card(step: &Step, width: f64) -> Panel {
     let (title, details) = words(step);
     let mut inner = Panel::default();
@@ -27,7 +27,7 @@ pub(super) fn card(step: &Step, width: f64) -> Panel {
     panel
 }
 
-/// A title, and texts with how many lines each may take.
+/// Returns a title, and texts with the maximum number of lines of each.
 fn words(step: &Step) -> (&'static str, Vec<(String, usize)>) {
     match step {
         Step::Searched { query, mode, hits, best_dense_score, took_ms } => {
@@ -68,7 +68,7 @@ fn words(step: &Step) -> (&'static str, Vec<(String, usize)>) {
     }
 }
 
-/// The confidence as a bar with a mark at the threshold; answers the base line below it.
+/// Draws the confidence as a bar with a mark at the threshold. Returns the base line below it.
 fn bar(panel: &mut Panel, y: f64, confidence: f32, threshold: f32) -> f64 {
     let share = |number: f32| if number > 0.0 { f64::from(number.min(1.0)) } else { 0.0 };
     let (wide, high) = BAR;

@@ -1,4 +1,4 @@
-//! A navigation of a graph as the entities it came by and the edges it followed.
+//! Rendering of a graph navigation as the entities that it reached and the edges that it followed.
 
 use super::pen::{Face, Panel, accent};
 use super::{MOST_LEVELS, MOST_NODES};
@@ -7,15 +7,15 @@ use crate::step::{Step, edge};
 use crate::words::{bytes, count, one_line, score};
 
 const RADIUS: f64 = 15.0;
-/// An edge is level as long as its words are.
+/// Length of the horizontal part of an edge, which holds its words.
 const RUN: f64 = 210.0;
-/// From one column to the next: the name below a circle, the bend of an edge, its level part.
+/// Distance between columns: the name below a circle, the bend of an edge, its horizontal part.
 const PITCH: f64 = 84.0 + 80.0 + RUN + RADIUS;
-/// Of an entity from which edges lead on, and of one that ends a line.
+/// Heights of an entity with outgoing edges, and of one at the end of a line.
 const HEIGHTS: (f64, f64) = (92.0, 74.0);
-/// Of one that no edge ties.
+/// Height of an entity without edges.
 const ALONE: f64 = 46.0;
-/// Room for the name of an entity that ends a line.
+/// Width of the name of an entity at the end of a line.
 const NAME: f64 = 170.0;
 const TOP: f64 = 56.0;
 const NOTE: f64 = 330.0;
@@ -38,7 +38,7 @@ pub(super) fn panel(steps: &[Step]) -> Panel {
     let bottom = nodes.iter().map(|node| node.y + 48.0).fold(TOP, f64::max);
     let ends = |hop: &Hop<'_>| Some((&nodes[at[hop.head]?], &nodes[at[hop.tail]?]));
     for hop in route.hops.iter().filter(|hop| !hop.is_new) {
-        // Behind all others.
+        // Drawn first, behind all others.
         if let Some(ends) = ends(hop) {
             again(&mut panel, ends);
         }
@@ -66,13 +66,13 @@ pub(super) fn panel(steps: &[Step]) -> Panel {
     panel
 }
 
-/// The entities that edges tie and the first others, as many as can be drawn, and which of them each
-/// entity is.
+/// Returns the entities to draw, and the position of each stop among them. Entities with edges come
+/// first, then the others, up to the maximum number.
 fn drawn<'r>(route: &'r Route<'r>) -> (Vec<Node<'r>>, Vec<Option<usize>>) {
     let stops = &route.stops;
     let mut chosen: Vec<usize> =
         (0..stops.len()).filter(|&at| stops[at].column < MOST_LEVELS).collect();
-    // An entity comes after the one that led to it, so that neither choice tears one off.
+    // An entity comes after the one that led to it, so truncation never removes only the latter.
     chosen.sort_by_key(|&at| (stops[at].by.is_none() && stops[at].children.is_empty(), at));
     chosen.truncate(MOST_NODES);
     chosen.sort_unstable();
@@ -90,7 +90,7 @@ fn drawn<'r>(route: &'r Route<'r>) -> (Vec<Node<'r>>, Vec<Option<usize>>) {
     (nodes, at)
 }
 
-/// Places each entity in the middle of those that it leads to.
+/// Places each entity at the middle of the entities that it leads to.
 fn place(nodes: &mut [Node<'_>]) {
     let mut below = vec![0.0_f64; nodes.len()];
     for at in (0..nodes.len()).rev() {
@@ -114,7 +114,7 @@ fn place(nodes: &mut [Node<'_>]) {
         };
         let mine = *top;
         *top += all;
-        // Words stand above the line more than below it.
+        // Words need more room above the line than below it.
         nodes[at].y = mine + all / 2.0;
         next[at] = mine + (all - below[at]) / 2.0;
     }
@@ -122,7 +122,7 @@ fn place(nodes: &mut [Node<'_>]) {
 
 impl Node<'_> {
     fn x(&self) -> f64 {
-        // The name of one that leads on stands below it and is wider.
+        // The name of an entity with outgoing edges stands below it and is wider.
         66.0 + self.stop.column as f64 * PITCH
     }
 
@@ -131,7 +131,7 @@ impl Node<'_> {
     }
 }
 
-/// The edge that led to a new entity, level where its words stand.
+/// Draws the edge that led to a new entity, horizontal where its words are.
 fn arrow(panel: &mut Panel, number: usize, hop: &Hop<'_>, (head, tail): (&Node<'_>, &Node<'_>)) {
     let is_reversed = tail.stop.column < head.stop.column;
     let (from, to) = if is_reversed { (tail, head) } else { (head, tail) };
@@ -150,7 +150,8 @@ fn arrow(panel: &mut Panel, number: usize, hop: &Hop<'_>, (head, tail): (&Node<'
     );
     panel.titled(&title, |panel| {
         panel.line(&path, accent::PATH, 2.0, "");
-        // Several edges begin together, so that one against its direction shows it where it is alone.
+        // Several edges begin together. An arrow against the direction of travel is drawn where its
+        // edge is alone.
         let tip = if is_reversed { level - 18.0 } else { to_x };
         panel.tip((tip, to.y), is_reversed, accent::PATH);
         panel.badge((level + 4.0, to.y), number, accent::PATH);
@@ -166,7 +167,7 @@ fn arrow(panel: &mut Panel, number: usize, hop: &Hop<'_>, (head, tail): (&Node<'
     });
 }
 
-/// An edge between entities that were there already; its words are among the notes.
+/// Draws an edge between entities that were already drawn. Its words are in the notes.
 fn again(panel: &mut Panel, (head, tail): (&Node<'_>, &Node<'_>)) {
     let (from, to) = ((head.x(), head.y), (tail.x(), tail.y));
     let bend = ((from.0 + to.0) / 2.0 + 30.0, (from.1 + to.1) / 2.0 - 34.0);
@@ -222,7 +223,7 @@ fn legend(panel: &mut Panel, route: &Route<'_>, nodes: &[Node<'_>]) {
     panel.covers(x, TOP);
 }
 
-/// What was made of it, step by step.
+/// Draws the notes: what the navigation gathered and decided, step by step.
 fn notes(steps: &[Step], route: &Route<'_>) -> Panel {
     let mut column = Panel::default();
     let mut hops = 0;
@@ -254,7 +255,7 @@ fn notes(steps: &[Step], route: &Route<'_>) -> Panel {
     column
 }
 
-/// What is told of a step; a judgement tells what was gathered `before`, too.
+/// Draws the note of a step, if it has one. A judgement also mentions what was gathered `before`.
 fn note(step: &Step, before: Option<&Step>, hops: usize, route: &Route<'_>) -> Option<Panel> {
     let on = before.map(evidence).unwrap_or_default();
     let after = if hops == 0 { "Before hop 1".to_owned() } else { format!("After hop {hops}") };
@@ -310,7 +311,7 @@ fn note(step: &Step, before: Option<&Step>, hops: usize, route: &Route<'_>) -> O
     Some(note)
 }
 
-/// What was gathered; empty for other steps.
+/// Describes what was gathered. Empty for other steps.
 pub(super) fn evidence(step: &Step) -> String {
     let Step::Gathered { segments, dropped, bytes: size } = step else { return String::new() };
     let segments = count(*segments, "segment", "segments");

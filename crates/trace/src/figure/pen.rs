@@ -1,10 +1,11 @@
-//! What a figure is drawn with.
+//! Drawing primitives of a figure.
 
 use std::fmt::Write;
 
 use crate::words::{em, shortened, width, wrapped};
 
-/// Colours, those that tell something apart for colour-blind people (Okabe and Ito).
+/// Colours. Those that distinguish things are distinguishable for colour-blind people (Okabe and
+/// Ito).
 pub(super) mod accent {
     pub(in super::super) const INK: &str = "#1b1f24";
     pub(in super::super) const SOFT: &str = "#4a5361";
@@ -21,7 +22,7 @@ pub(super) mod accent {
     pub(in super::super) const WHITE: &str = "#ffffff";
 }
 
-/// How a text looks.
+/// Style of a text.
 #[derive(Clone, Copy)]
 pub(super) struct Face {
     size: f64,
@@ -68,34 +69,34 @@ impl Face {
         Self { anchor, ..self }
     }
 
-    /// The room of `width` in characters of this face.
+    /// Returns how many average characters of this face fit into `width`.
     fn room(self, width: f64) -> f64 {
         let bold = if self.is_bold { 1.12 } else { 1.0 };
         width / self.size / bold
     }
 
-    /// How wide `text` is.
+    /// Returns the width of `text`.
     pub(super) fn width(self, text: &str) -> f64 {
         width(text, em) / self.room(1.0)
     }
 
-    /// `text` cut to a width.
+    /// Returns `text` cut to a width.
     pub(super) fn cut(self, text: &str, most: f64) -> String {
         shortened(text, self.room(most), em)
     }
 
-    /// `text` on at most `most` lines of a width.
+    /// Returns `text` on at most `most` lines of a width.
     pub(super) fn lines(self, text: &str, room: f64, most: usize) -> Vec<String> {
         wrapped(text, self.room(room), most, em)
     }
 
-    /// From one line to the next.
+    /// Returns the distance between two lines.
     pub(super) fn leading(self) -> f64 {
         (self.size * 1.3).round()
     }
 }
 
-/// A part of a figure, its left upper corner being the origin.
+/// A part of a figure, with its origin in the upper left corner.
 #[derive(Default)]
 pub(super) struct Panel {
     pub(super) body: String,
@@ -104,18 +105,18 @@ pub(super) struct Panel {
 }
 
 impl Panel {
-    /// Is at least so large.
+    /// Extends the panel to at least this size.
     pub(super) fn covers(&mut self, width: f64, height: f64) {
         self.width = self.width.max(width);
         self.height = self.height.max(height);
     }
 
-    /// Puts another part.
+    /// Adds another panel at a position.
     pub(super) fn put(&mut self, part: &Self, x: f64, y: f64) {
         self.push(format_args!("<g transform=\"translate({x:.1} {y:.1})\">\n{}</g>\n", part.body));
     }
 
-    /// Draws what `inner` draws, with a text that a browser shows where the mouse rests.
+    /// Draws what `inner` draws, with a text that a browser shows as a tooltip.
     pub(super) fn titled(&mut self, title: &str, inner: impl FnOnce(&mut Self)) {
         const MOST_TITLE: f64 = 400.0;
         let title = escaped(&shortened(title, MOST_TITLE, em));
@@ -124,7 +125,7 @@ impl Panel {
         self.push(format_args!("</g>\n"));
     }
 
-    /// Writes a text that the caller has cut.
+    /// Writes a text that the caller has already cut.
     pub(super) fn text(&mut self, x: f64, y: f64, face: Face, text: &str) {
         let mut style = String::new();
         if face.is_bold {
@@ -142,7 +143,8 @@ impl Panel {
         ));
     }
 
-    /// Writes a text over lines, its first base line at `y`; answers the base line below the last.
+    /// Writes a text over several lines with the first base line at `y`. Returns the base line
+    /// below the last.
     pub(super) fn wrapped(
         &mut self,
         (x, mut y): (f64, f64),
@@ -157,7 +159,7 @@ impl Panel {
         y
     }
 
-    /// A box with round corners.
+    /// Draws a box with round corners.
     pub(super) fn rounded(
         &mut self,
         (x, y, width, height): (f64, f64, f64, f64),
@@ -178,7 +180,7 @@ impl Panel {
         ));
     }
 
-    /// A number in a disc.
+    /// Draws a number in a disc.
     pub(super) fn badge(&mut self, (x, y): (f64, f64), number: usize, colour: &'static str) {
         let number = number.to_string();
         let face = Face::small().bold().coloured(accent::WHITE).anchored("middle");
@@ -187,20 +189,20 @@ impl Panel {
         self.text(x, y + 4.0, face, &number);
     }
 
-    /// A line.
+    /// Draws a line.
     pub(super) fn line(&mut self, path: &str, colour: &str, wide: f64, more: &str) {
         self.push(format_args!(
             "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{wide}\" {more}/>\n"
         ));
     }
 
-    /// A head of an arrow, whose tip is at a place; `is_leftward` tells where it points.
+    /// Draws the head of an arrow with its tip at a position, pointing left if `is_leftward`.
     pub(super) fn tip(&mut self, (x, y): (f64, f64), is_leftward: bool, colour: &str) {
         let back = if is_leftward { 9.0 } else { -9.0 };
         self.push(format_args!("<path d=\"M{x:.1} {y:.1}l{back} -4.5v9z\" fill=\"{colour}\"/>\n"));
     }
 
-    /// A line downwards that ends in the head of an arrow.
+    /// Draws a line downwards that ends in the head of an arrow.
     pub(super) fn down(&mut self, x: f64, (from, to): (f64, f64), colour: &str) {
         self.line(&format!("M{x:.1} {from:.1}V{:.1}", to - 6.0), colour, 1.5, "");
         self.push(format_args!("<path d=\"M{x:.1} {to:.1}l-4.5 -9h9z\" fill=\"{colour}\"/>\n"));
@@ -211,8 +213,8 @@ impl Panel {
     }
 }
 
-/// Escaped for elements and attributes; the text is on one line already, see [`crate::words`], and
-/// characters that XML 1.0 does not allow become U+FFFD.
+/// Escapes a text for elements and attributes. The text is already on one line, see
+/// [`crate::words`]. Characters that XML 1.0 does not allow become U+FFFD.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

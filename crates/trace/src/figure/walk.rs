@@ -1,4 +1,4 @@
-//! A walk as the part of the tree that it visited.
+//! Rendering of a walk as the part of the tree that it visited.
 
 use super::pen::{Face, Panel, accent};
 use super::{MOST_LEVELS, MOST_NODES};
@@ -7,12 +7,12 @@ use crate::walk::{Visit, visits};
 use crate::words::{count, one_line, score};
 
 const BOX: (f64, f64) = (264.0, 62.0);
-/// From one level to the next.
+/// Distance between two levels.
 const PITCH: f64 = 350.0;
-/// Room for the place where the walk begins.
+/// Width of the place where the walk begins.
 const START: f64 = 96.0;
 const BETWEEN: f64 = 22.0;
-/// Above the tree: what its marks mean.
+/// Height of the legend above the tree.
 const TOP: f64 = 56.0;
 
 /// A visit that is drawn.
@@ -21,12 +21,13 @@ struct Node<'v> {
     parent: Option<usize>,
     level: usize,
     notes: Vec<Note>,
-    /// Height of its box with the notes below it, and of that with all that hangs from it.
+    /// Height of its box with the notes below it.
     own: f64,
+    /// Height of its box and notes with everything that hangs from it.
     all: f64,
-    /// From the upper end of all that to the box.
+    /// Distance from the upper end of that whole to the box.
     up: f64,
-    /// The upper end of its box.
+    /// Upper end of its box.
     y: f64,
 }
 
@@ -50,7 +51,7 @@ pub(super) fn panel(steps: &[Step]) -> Panel {
     });
     let start = (40.0, (low + high) / 2.0);
     for behind in [true, false] {
-        // What was turned back from lies below what stands out.
+        // Edges outside the path to the answer are drawn first, behind the path.
         for node in nodes.iter().filter(|node| node.visit.is_on_path != behind) {
             let from = node.parent.map_or((start.0 + 8.0, start.1), |parent| nodes[parent].right());
             edge(&mut panel, node, from);
@@ -72,14 +73,15 @@ pub(super) fn panel(steps: &[Step]) -> Panel {
     panel
 }
 
-/// The visits on the path to the answer and the first others, as many as can be drawn.
+/// Returns the visits to draw: those on the path to the answer, then the others in order, up to the
+/// maximum number.
 fn drawn<'v>(visits: &'v [Visit<'v>]) -> Vec<Node<'v>> {
     let mut levels: Vec<usize> = Vec::with_capacity(visits.len());
     for visit in visits {
         levels.push(visit.parent.map_or(0, |parent| levels[parent] + 1));
     }
     let mut chosen: Vec<usize> = (0..visits.len()).filter(|&at| levels[at] < MOST_LEVELS).collect();
-    // A node comes after the one it hangs from, so that neither choice tears one off.
+    // A node comes after its parent, so truncation never removes only the parent.
     chosen.sort_by_key(|&at| (!visits[at].is_on_path, at));
     chosen.truncate(MOST_NODES);
     chosen.sort_unstable();
@@ -122,7 +124,7 @@ fn place(nodes: &mut [Node<'_>]) {
             children[parent].push(at);
         }
     }
-    // What hangs from a node comes after it: first all sizes from the end, then all places.
+    // Children come after their parent. First compute all sizes from the end, then all positions.
     for at in (0..nodes.len()).rev() {
         let mut below = 0.0;
         let mut boxes = Vec::new();
@@ -158,7 +160,7 @@ impl Node<'_> {
     }
 }
 
-/// The line along which a node was entered, and the one back.
+/// Draws the line along which a node was entered, and the line back.
 fn edge(panel: &mut Panel, node: &Node<'_>, (from_x, from_y): (f64, f64)) {
     let (to_x, to_y) = (node.x(), node.y + BOX.1 / 2.0);
     let (colour, wide) =
@@ -223,7 +225,7 @@ fn draw(panel: &mut Panel, node: &Node<'_>) {
     });
 }
 
-/// The name of a node, of which the end tells most.
+/// Returns the name of a node, shortened in the middle because its end says most.
 fn name(node: &str, face: Face, room: f64) -> String {
     let node = one_line(node);
     if face.width(&node) <= room {
@@ -237,7 +239,7 @@ fn name(node: &str, face: Face, room: f64) -> String {
     format!("{}{end}", face.cut(&node, left))
 }
 
-/// What the marks mean, as far as there are any.
+/// Explains the marks that occur.
 fn legend(panel: &mut Panel, nodes: &[Node<'_>]) {
     let title = Face::plain().bold().coloured(accent::INK);
     panel.text(
