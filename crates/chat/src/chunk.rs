@@ -1,4 +1,4 @@
-//! Statements as chunks of their turn.
+//! Chunks of a turn: its statements, and the keys that a corpus indexes.
 
 use clew_core::{Attributes, Chunk, Chunking, Document, Error, Span};
 use clew_text::trimmed;
@@ -8,20 +8,23 @@ use crate::kept::of_key;
 use crate::key::made_of;
 use crate::{KeyDesign, Role, Turn};
 
-/// Most statements of a turn that are chunks, and most bytes of one.
+/// Maximum number of statements of a turn that become chunks, and maximum size of one in bytes.
 const MAX_STATEMENTS: usize = 12;
 const MAX_STATEMENT_BYTES: usize = 400;
-/// Tokens an encoder adds around what it reads.
+/// Number of tokens that an encoder adds around its input.
 const SPECIAL_TOKENS: usize = 2;
 
-/// What a user states of themselves in a turn ([`crate::facts`]), each as a chunk beside those of its text, of which
-/// there are `chunks`: none for other documents, for turns of others, and for a turn that is one statement.
+/// Returns what a user states of themselves in a turn ([`crate::facts`]), each statement as a chunk
+/// in addition to the `chunks` chunks of the turn's text. Returns nothing for other documents, for
+/// turns of other speakers, and for a turn that is a single statement.
 ///
-/// Users tell an assistant of themselves by the way: that they adopted a cat, in a question about ink stains. The
-/// vector of the whole turn is of the question; that of the statement is of the cat. Among several people turns are
-/// short, and statements by themselves lose (3 points of frac@5 on LoCoMo). LongMemEval keeps facts as keys of the
-/// turn they are of (section 5.3), and merges them into one text; each by itself finds more (`BENCHMARKS.md`, section
-/// Keys). `token_spans` and `window_tokens` are the encoder's, as in [`clew_text::chunk`].
+/// Users mention facts about themselves in passing, for example that they adopted a cat, in a
+/// question about ink stains. The vector of the whole turn represents the question. The vector of
+/// the statement represents the cat. In conversations of several people turns are short, and
+/// separate statements score worse (by 3 points of frac@5 on LoCoMo). LongMemEval uses facts as
+/// keys of the turn that they belong to (section 5.3) and merges them into one text. Separate
+/// chunks find more (`BENCHMARKS.md`, section Keys). `token_spans` and `window_tokens` describe the
+/// encoder, as in [`clew_text::chunk`].
 pub fn statement_chunks(
     document: &Document,
     chunks: usize,
@@ -54,16 +57,17 @@ pub fn statement_chunks(
     statements
 }
 
-/// The chunks of a turn whose corpus says by which `keys` its turns are found ([`clew_core::ChatSettings::keys`]), each
-/// indexed by itself and told from the others by an attribute (LongMemEval, section 5.3); `None` of other documents, and
-/// if there are no keys.
+/// Returns the chunks of a turn whose corpus names the `keys` by which its turns are found
+/// ([`clew_core::ChatSettings::keys`]). Each key is indexed by itself and marked by an attribute
+/// (LongMemEval, section 5.3). Returns `None` for other documents, and if there are no keys.
 ///
-/// A key that holds what is said is cut as any text, with what goes before it as the title. Of one that does not, there
-/// is one chunk, as much as the encoder reads, if anything is in it; it stands for the turn's first passage. What is
-/// made of the turn but not named here, such as the turn before, is in none.
+/// A key that contains what is said is cut like any text, with its expansions as the title. A key
+/// that does not contain it, if it is not empty, becomes one chunk, cut to the encoder's window,
+/// with the position of the turn's first passage. Expansions that the turn's document has but
+/// `keys` does not name are left out. The turn before is always left out.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] if a key has an unknown name.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if a key has an unknown name.
 pub fn key_chunks(
     document: &Document,
     keys: &[String],
@@ -97,7 +101,7 @@ pub fn key_chunks(
     Ok(Some(all))
 }
 
-/// What is made of a turn as a chunk by itself, where its first passage stands.
+/// Returns the text of a key as one chunk with the position of the turn's first passage.
 fn alone(
     made: &str,
     passages: &[Chunk],
@@ -139,7 +143,7 @@ mod tests {
         chunks(document).into_iter().map(told).collect()
     }
 
-    /// The keys of a document with the texts that are embedded of each.
+    /// Returns the keys of a document with the texts that are embedded for each.
     fn keyed(document: &Document, keys: &[&str], window: usize) -> Option<Vec<(String, String)>> {
         let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
         let words = |text: &str| clew_text::words(text).collect::<Vec<_>>();
@@ -168,7 +172,7 @@ mod tests {
         ];
         let keys = ["value", "fact", "fact+value", "user"];
         assert_eq!(keyed(&said, &keys, 256).unwrap(), expected);
-        // What an assistant says states nothing of the user, and is not what the user says.
+        // The words of an assistant are not statements of the user, and not part of the key `user`.
         let answered = document(Role::Assistant, "", text);
         let names: Vec<String> =
             keyed(&answered, &keys, 256).unwrap().into_iter().map(|(name, _)| name).collect();

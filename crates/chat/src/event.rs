@@ -1,4 +1,4 @@
-//! What is told with the time at which it happened.
+//! Events: sentences of a turn with the time at which they happened.
 
 use clew_core::{TimeRange, Timestamp};
 use clew_text::sentences;
@@ -8,13 +8,14 @@ use crate::fact::reported;
 use crate::time::{Moment, mentions};
 use crate::{Role, Turn};
 
-/// The sentences of a turn that tell of a time, in order, each once and after the dates that are meant:
-/// `[2 May 2023] I went to the museum last Tuesday.` This is what LongMemEval's timestamped events are without
-/// a language model (section 5.4 and figure 12).
+/// Returns the sentences of a turn that mention a time, in order, each once and preceded by the
+/// dates that are meant: `[2 May 2023] I went to the museum last Tuesday.` They replace
+/// LongMemEval's timestamped events (section 5.4 and figure 12) without a language model.
 ///
-/// Dates are counted from the turn's time, in UTC; a turn without a time has no events, nor has an assistant.
-/// One of several people is called by name, as in [`crate::facts`]. What [`crate::time`] does not understand is
-/// missed, and a sentence is an event whatever it says about the time.
+/// Dates are relative to the turn's time, in UTC. A turn without a time has no events, and neither
+/// has an assistant's turn. One of several people is called by name, as in [`crate::facts`].
+/// Expressions that [`crate::time`] does not understand are missed, and every sentence with a time
+/// counts as an event, whatever it says about it.
 pub fn events(turn: &Turn) -> Vec<String> {
     let at = turn.time.filter(|_| turn.role != Role::Assistant);
     let Some(at) = at.and_then(|time| Moment::try_new(time, 0).ok()) else {
@@ -41,7 +42,7 @@ pub fn events(turn: &Turn) -> Vec<String> {
     events
 }
 
-/// The days of a range: the day, the first and the last, or the one that bounds it.
+/// Formats the days of a range: one day, the first and the last, or the one that bounds it.
 fn dates_of(range: TimeRange) -> Option<String> {
     let last = |until: Timestamp| day(Timestamp::from_micros(until.as_micros().saturating_sub(1)));
     match (range.from, range.until) {
@@ -55,7 +56,7 @@ fn dates_of(range: TimeRange) -> Option<String> {
     }
 }
 
-/// A day in UTC, such as `8 May 2023`; none beyond the calendar.
+/// Formats a day in UTC, such as `8 May 2023`. Returns `None` outside the calendar.
 pub(crate) fn day(time: Timestamp) -> Option<String> {
     let time = jiff::Timestamp::from_microsecond(time.as_micros()).ok()?;
     Some(time.to_zoned(TimeZone::UTC).strftime("%-d %B %Y").to_string())
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
     use crate::TurnId;
 
-    /// Of a turn on Monday, 8 May 2023.
+    /// Returns the events of a turn on Monday, 8 May 2023.
     fn events_of(role: Role, text: &str) -> Vec<String> {
         events(&turn(role, text))
     }

@@ -1,24 +1,26 @@
-//! What speakers state of themselves.
+//! Facts: what speakers state of themselves.
 
 use clew_core::Span;
 use clew_text::{Shape, one_line, sentences, words};
 
 use crate::{Role, Turn};
 
-/// How speakers say that they mean themselves.
+/// Words by which speakers refer to themselves.
 const FIRST_PERSON: [&str; 9] = ["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"];
 
-/// The sentences of a turn in which its speaker states something of themselves, in order, each once: what
-/// LongMemEval's user facts are without a language model (section 5.3 and appendix D).
+/// Returns the sentences of a turn in which its speaker states something of themselves, in order,
+/// each once. They replace LongMemEval's user facts (section 5.3 and appendix D) without a language
+/// model.
 ///
-/// One of several people is called by name where the sentence says "I", since questions do so too; a user's
-/// facts keep it, since it is the user who asks. An assistant has no facts. English only; "it" may stay
-/// unexplained, what is said of a speaker without "I" is missed, and the verb keeps its person.
+/// For one of several people, the name replaces "I", because questions use names as well. A user's
+/// facts keep "I", because the user asks the questions. An assistant has no facts. Only English is
+/// supported. "It" may remain unexplained, statements about a speaker without "I" are missed, and
+/// the verb keeps its person.
 pub fn facts(turn: &Turn) -> Vec<String> {
     facts_in(turn.role, &turn.speaker, &turn.text)
 }
 
-/// [`facts`] of what somebody says.
+/// Returns the [`facts`] of a text that a speaker says.
 pub fn facts_in(role: Role, speaker: &str, text: &str) -> Vec<String> {
     let mut facts: Vec<String> = Vec::new();
     for (_, fact) in told(role, speaker, text) {
@@ -29,7 +31,8 @@ pub fn facts_in(role: Role, speaker: &str, text: &str) -> Vec<String> {
     facts
 }
 
-/// A sentence of a turn as it stands in a key: on one line, and of one of several people by name.
+/// Returns a sentence of a turn as it appears in a key: on one line, and with the name of one of
+/// several people.
 pub(crate) fn reported(role: Role, speaker: &str, sentence: &str) -> String {
     match role {
         Role::Other if !speaker.is_empty() => in_third_person(sentence, speaker),
@@ -37,7 +40,8 @@ pub(crate) fn reported(role: Role, speaker: &str, sentence: &str) -> String {
     }
 }
 
-/// The facts that somebody states, each with its sentence in the text, as often as it is told.
+/// Returns the facts that a speaker states, each with its sentence in the text. Repeated facts are
+/// repeated here.
 pub(crate) fn told<'t>(
     role: Role,
     speaker: &'t str,
@@ -53,12 +57,12 @@ pub(crate) fn told<'t>(
     })
 }
 
-/// A word without what an apostrophe adds, and what that is: `("I", "ve")` of "I've".
+/// Splits a word at its apostrophe: "I've" becomes `("I", "ve")`.
 fn split(word: &str) -> (&str, &str) {
     word.split_once(['\'', '’']).unwrap_or((word, ""))
 }
 
-/// Whether a sentence tells of what its speaker does or has, rather than what is to be done to them: "Give me three".
+/// Returns whether a sentence says what its speaker does or has. "Give me three" does not.
 pub(crate) fn is_of_own(sentence: &str) -> bool {
     words(sentence).any(|word| {
         let word = sentence[word.start..word.end].to_lowercase();
@@ -66,7 +70,8 @@ pub(crate) fn is_of_own(sentence: &str) -> bool {
     })
 }
 
-/// Whether a sentence holds a word by which speakers mean themselves, alone or with others.
+/// Returns whether a sentence contains a word by which speakers refer to themselves, alone or with
+/// others.
 pub fn is_in_first_person(sentence: &str) -> bool {
     words(sentence).any(|word| {
         let word = sentence[word.start..word.end].to_lowercase();
@@ -74,7 +79,8 @@ pub fn is_in_first_person(sentence: &str) -> bool {
     })
 }
 
-/// On one line, with the speaker's name for "I". "We" stays: who else is meant is not known.
+/// Returns a sentence on one line, with the speaker's name for "I". "We" stays, because it is
+/// unknown who else is meant.
 fn in_third_person(sentence: &str, name: &str) -> String {
     let mut fact = String::with_capacity(sentence.len());
     let mut end = 0;

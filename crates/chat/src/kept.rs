@@ -7,36 +7,38 @@ use clew_core::{
 use crate::key::day_and_facts;
 use crate::{Role, Turn, TurnId, facts};
 
-/// Where a turn stands: whose memory it is in, and which turn of which session it is.
+/// Address of a turn: its user, session and number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    /// Whose memory.
+    /// The user whose memory it is in.
     pub user: String,
-    /// Which turn.
+    /// Session and number of the turn.
     pub turn: TurnId,
 }
 
-/// Bytes of a user's or session's name.
+/// Maximum length of the name of a user or session in bytes.
 const MAX_NAME_BYTES: usize = 200;
-/// Bytes of what is said at once.
+/// Maximum length of the text of a turn in bytes.
 const MAX_TEXT_BYTES: usize = 1 << 20;
-/// Bytes of a speaker's name.
+/// Maximum length of the name of a speaker in bytes.
 const MAX_SPEAKER_BYTES: usize = 200;
 
 const USER: &str = "chat.user";
 const SESSION: &str = "chat.session";
 const ROLE: &str = "chat.role";
 const SPEAKER: &str = "chat.speaker";
-/// Which key of its turn a chunk is, where a corpus says by which its turns are found.
+/// Attribute that says which key of its turn a chunk is, in a corpus that names its keys.
 const KEY: &str = "chat.key";
-/// What names of attributes begin with that are ours.
+/// Prefix of the attribute names that are reserved for this crate.
 const OURS: &str = "chat.";
-/// Most attributes of a turn that are its caller's, and most bytes of their names and values.
+/// Maximum number of attributes that a caller may give a turn, and maximum size of their names and
+/// values in bytes.
 const MAX_ATTRIBUTES: usize = 32;
 const MAX_ATTRIBUTE_BYTES: usize = 8 << 10;
 
 impl Role {
-    /// Its name in attributes, and the speaker's where it has none; empty for [`Role::Other`].
+    /// Returns the role's name in attributes and before the text of an unnamed speaker. Empty for
+    /// [`Role::Other`].
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Other => "",
@@ -45,7 +47,8 @@ impl Role {
         }
     }
 
-    /// What goes before the text of a turn in its document, so that it is found by who said it, too.
+    /// Returns the text before a turn in its document, so that the turn is also found by its
+    /// speaker.
     pub(crate) fn heading(self, speaker: &str) -> String {
         let name = if speaker.is_empty() { self.as_str() } else { speaker };
         if name.is_empty() { String::new() } else { format!("{name}: ") }
@@ -61,7 +64,7 @@ impl Role {
 }
 
 impl Address {
-    /// Adds what is wrong with the name of a user or session to `violations`.
+    /// Adds the problems of the name of a user or session to `violations`.
     pub fn check(field: &str, name: &str, violations: &mut Violations) {
         let fits = |c: char| c != '/' && !c.is_control();
         if !(1..=MAX_NAME_BYTES).contains(&name.len()) || !name.chars().all(fits) {
@@ -71,7 +74,8 @@ impl Address {
         }
     }
 
-    /// What the ids of a user's turns begin with, or those of one of the user's sessions.
+    /// Returns the prefix of the ids of a user's turns, or of the turns of one of the user's
+    /// sessions.
     pub fn prefix(user: &str, session: Option<&str>) -> String {
         match session {
             Some(session) => format!("{user}/{session}/"),
@@ -79,10 +83,10 @@ impl Address {
         }
     }
 
-    /// The id of the turn's document. Ids of a session are in the order of its turns.
+    /// Returns the id of the turn's document. The ids of a session are in the order of its turns.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for names that [`Address::check`] refuses.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if [`Address::check`] rejects a name.
     pub fn document_id(&self) -> Result<DocumentId, Error> {
         let Self { user, turn: TurnId { session, number } } = self;
         let mut violations = Violations::default();
@@ -92,7 +96,7 @@ impl Address {
         format!("{}{number:010}", Self::prefix(user, Some(session.as_str()))).parse()
     }
 
-    /// The address that a document's id is, if it is one.
+    /// Parses a document's id. Returns `None` if it is not the address of a turn.
     pub fn of(id: &DocumentId) -> Option<Self> {
         let mut parts = id.as_str().split('/');
         let (user, session, number) = (parts.next()?, parts.next()?, parts.next()?);
@@ -105,10 +109,10 @@ impl Address {
     }
 }
 
-/// What turns of a user have, or of one of the user's sessions.
+/// Returns the filter for the turns of a user, or of one of the user's sessions.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] for names that [`Address::check`] refuses.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if [`Address::check`] rejects a name.
 pub fn turn_filter(user: &str, session: Option<&str>) -> Result<Filter, Error> {
     let mut violations = Violations::default();
     Address::check("user", user, &mut violations);
@@ -123,16 +127,16 @@ pub fn turn_filter(user: &str, session: Option<&str>) -> Result<Filter, Error> {
     Ok(Filter { attributes, ..Filter::default() })
 }
 
-/// The attribute of chunks that are this key of their turn.
+/// Returns the attribute of chunks that are this key of their turn.
 ///
 /// # Errors
-/// None as long as names of attributes are what they are.
+/// Returns no error as long as the fixed attribute name is valid.
 pub(crate) fn of_key(key: &str) -> Result<(AttributeName, String), Error> {
     Ok((AttributeName::try_from(KEY.to_owned())?, key.to_owned()))
 }
 
 impl Turn {
-    /// Adds what is wrong with it to `violations`; `field` is what it is called there.
+    /// Adds the problems of the turn to `violations`. `field` is the name of the turn there.
     pub fn check(&self, field: &str, violations: &mut Violations) {
         if self.text.trim().is_empty() || self.text.len() > MAX_TEXT_BYTES {
             let problem = format!("expected 1 to {MAX_TEXT_BYTES} bytes, not all of them blank");
@@ -159,19 +163,21 @@ impl Turn {
         }
     }
 
-    /// It as a document of a user's memory, found by its day and its [`facts`], too: by what only it decides, so
-    /// that turns may come in any order. What the turn before brings, smoothing brings when turns are recalled.
+    /// Returns the turn as a document of a user's memory, which is also found by its day and its
+    /// [`facts`]. Both depend only on the turn itself, so that turns may arrive in any order. The
+    /// turn before is taken into account by smoothing at recall.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for names that [`Address::check`] refuses.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if [`Address::check`] rejects a name.
     pub fn document(&self, user: &str) -> Result<Document, Error> {
         self.document_with(user, &facts(self))
     }
 
-    /// As [`Turn::document`], with facts that somebody else found in it, such as a language model.
+    /// Does the same as [`Turn::document`], with facts found elsewhere, for example by a language
+    /// model.
     ///
     /// # Errors
-    /// As [`Turn::document`].
+    /// Returns the errors of [`Turn::document`].
     pub fn document_with(&self, user: &str, facts: &[String]) -> Result<Document, Error> {
         let address = Address { user: user.to_owned(), turn: self.id.clone() };
         let values = [
@@ -196,7 +202,8 @@ impl Turn {
         })
     }
 
-    /// The turn that a document is, with the user whose memory it is in, if it is one.
+    /// Returns the turn that a document holds and the user whose memory it is in. Returns `None` if
+    /// it is not a turn.
     pub fn of(document: &Document) -> Option<(String, Self)> {
         let Address { user, turn: id } = Address::of(&document.id)?;
         let value = |name: &str| {

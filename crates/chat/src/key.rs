@@ -1,4 +1,4 @@
-//! Keys: what is embedded and text-indexed so that a value is found.
+//! Keys: the text that is embedded and indexed so that a value is found.
 
 use std::fmt;
 use std::slice::from_ref;
@@ -11,40 +11,41 @@ use clew_tree::summarise;
 use crate::event::day;
 use crate::{Role, Turn, events, facts};
 
-/// Key phrases of a value. As many as were tried on BEAM (`BENCHMARKS.md`, section Keys).
+/// Number of key phrases of a value, as tried on BEAM (`BENCHMARKS.md`, section Keys).
 const PHRASES: usize = 8;
-/// Bytes of a value's summary. As many as were tried on BEAM.
+/// Maximum size of a value's summary in bytes, as tried on BEAM.
 const SUMMARY_BYTES: usize = 500;
 
-/// Something made of a value, which goes before it in its key.
+/// A text derived from a value that precedes the value in its key.
 ///
-/// All but dates and the turn before are made of what users and people say, as in the paper (appendix D), and
-/// without a language model.
+/// All except the date and the turn before are derived from what users and other people say, as in
+/// the paper (appendix D), and without a language model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expansion {
-    /// The day of the first turn, such as `[8 May 2023]`: questions name months.
+    /// The day of the first turn, such as `[8 May 2023]`, because questions name months.
     Date,
-    /// The turn before, among several people: what "that" and "yes" mean. Of a user and an assistant
-    /// nothing, since their rounds hold it.
+    /// The turn before, among several people: it explains words such as "that" and "yes". Empty for
+    /// a user and an assistant, because their rounds contain it.
     Previous,
-    /// What speakers state of themselves ([`facts`]).
+    /// The statements of speakers about themselves ([`facts`]).
     Fact,
-    /// What it is about, in a handful of key phrases ([`key_phrases`]).
+    /// The subject of the value in a few key phrases ([`key_phrases`]).
     Phrase,
-    /// Its best sentences ([`summarise`]).
+    /// The best sentences of the value ([`summarise`]).
     Summary,
-    /// What happened when ([`events`]).
+    /// Events with their dates ([`events`]).
     Event,
 }
 
 /// A part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPart {
-    /// The value itself: all that is said.
+    /// The value itself: everything that is said.
     Value,
-    /// What is said but by assistants; the paper's value, where it is a key (section 5.1).
+    /// Everything that is said except by assistants. In the paper, the value as a key (section
+    /// 5.1).
     User,
-    /// Something made of it.
+    /// A text derived from the value.
     Expansion(Expansion),
 }
 
@@ -60,18 +61,21 @@ const PARTS: [(&str, KeyPart); 8] = [
 ];
 const DEFAULT: &str = "default";
 
-/// How a key is made of a value: K = V, K = fact, K = V + fact and so on ("LongMemEval", section 5.3, table 3).
+/// Design of keys: the parts of a value's key. K = V, K = fact, K = V + fact and so on
+/// (LongMemEval, section 5.3, table 3).
 ///
-/// Its name is those of its parts with `+` between them, such as `value`, `fact` or `value+fact`; expansions go
-/// before what is said, whatever their order in the name. `default` is another name of the best for single turns.
+/// Its name consists of the names of its parts joined by `+`, such as `value`, `fact` or
+/// `value+fact`. Expansions precede what is said, whatever their order in the name. `default` is
+/// another name of the best design for single turns.
 ///
-/// Measured on hybrid scores as frac@5 / frac@10 of LoCoMo turns: `value` 57 / 68 %, `fact+value` 62 / 71,
-/// `date+fact+value` 64 / 72, `date+previous+fact+value`, the default, 71 / 80. On rounds and sessions of
-/// LongMemEval `fact+value` brings one to three points over `value`, within the error of measurement.
-/// `BENCHMARKS.md`, section Keys, has what else was tried.
+/// Measured on hybrid scores as frac@5 / frac@10 of LoCoMo turns: `value` 57 / 68 %, `fact+value`
+/// 62 / 71 %, `date+fact+value` 64 / 72 %, and the default, `date+previous+fact+value`, 71 / 80 %.
+/// On rounds and sessions of LongMemEval, `fact+value` gains one to three points over `value`,
+/// within the error of measurement. `BENCHMARKS.md`, section Keys, lists the other designs that
+/// were tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDesign {
-    /// Never empty, and each once.
+    /// The parts. Never empty, without repetition.
     parts: Vec<KeyPart>,
 }
 
@@ -84,23 +88,23 @@ impl Default for KeyDesign {
 }
 
 impl KeyDesign {
-    /// The value itself, K = V.
+    /// Returns the design of the value itself, K = V.
     pub fn value() -> Self {
         Self { parts: vec![KeyPart::Value] }
     }
 
-    /// Each of its parts as a design of its own, in the order of its name: what is indexed where ranks are
-    /// merged instead of keys (appendix E.3).
+    /// Returns each part as a separate design, in the order of the name. These are indexed if ranks
+    /// are merged instead of keys (appendix E.3).
     pub fn apart(&self) -> Vec<Self> {
         self.parts.iter().map(|part| Self { parts: vec![*part] }).collect()
     }
 
-    /// Whether what is said is in it, of whoever says it.
+    /// Returns whether the key contains everything that is said.
     pub(crate) fn holds_value(&self) -> bool {
         self.parts.contains(&KeyPart::Value)
     }
 
-    /// Whether what people say is in it, but not what assistants do.
+    /// Returns whether the key contains what people say, but not what assistants say.
     pub(crate) fn holds_users(&self) -> bool {
         self.parts.contains(&KeyPart::User)
     }
@@ -152,10 +156,11 @@ fn expected(name: &str) -> String {
     )
 }
 
-/// Most keys of a corpus: each is embedded of each turn.
+/// Maximum number of keys of a corpus, because each is embedded for each turn.
 const MOST_KEYS: usize = 8;
 
-/// Adds what is wrong with the `keys` by which turns of a corpus are to be found, each by itself, to `violations`.
+/// Adds the problems of `keys`, by each of which the turns of a corpus are to be found separately,
+/// to `violations`.
 pub fn check_keys(field: &str, keys: &[String], violations: &mut Violations) {
     if keys.len() > MOST_KEYS {
         violations.push(field, format!("expected at most {MOST_KEYS}, got {}", keys.len()));
@@ -181,30 +186,31 @@ pub fn check_keys(field: &str, keys: &[String], violations: &mut Violations) {
     }
 }
 
-/// The design of a name, by the field that it stands in.
+/// Returns the design with this name. An error names the `field` that contains it.
 fn designed(field: &str, name: &str) -> Result<KeyDesign, Error> {
     name.parse().map_err(|_| Error::invalid(field, expected(name)))
 }
 
-/// A key as a document: both are embedded and text-indexed.
+/// A key in the form of a document: its title and text are embedded and indexed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
-    /// What goes before the text, see [`expansion`]; may be empty.
+    /// The expansions before the text, see [`expansion`]. May be empty.
     pub title: String,
-    /// What is said. Where the design leaves that out, or nothing was said, what is made of it instead, whole.
+    /// The text that is said. If the design leaves it out or nothing was said, all the expansions
+    /// instead.
     pub text: String,
 }
 
 impl Key {
-    /// Whether nothing is in it, as in K = fact of a value that states none. There is nothing to be found by
-    /// then, and no document: a stand-in text would be similar to some question.
+    /// Returns whether the key is empty, as in K = fact for a value that states none. Such a key
+    /// must not become a document: a placeholder text would be similar to some question.
     pub fn is_empty(&self) -> bool {
         self.text.trim().is_empty()
     }
 }
 
-/// The key of `value` by `design`, with a title of at most `max_title_bytes`. `before` is the turn before it in
-/// the session.
+/// Returns the key of `value` by `design`, with a title of at most `max_title_bytes`. `before` is
+/// the turn before it in the session.
 pub fn key(
     value: &[Turn],
     before: Option<&Turn>,
@@ -228,12 +234,12 @@ pub fn key(
     Key { title: expansion(value, before, &expansions, max_title_bytes), text }
 }
 
-/// What goes before `value` in its key, on one line of at most `max_bytes`, cut at a word; empty
-/// where there is nothing. `before` is the turn before it in the session.
+/// Returns the expansions of `value` on one line of at most `max_bytes`, cut at a word. Empty if
+/// there are none. `before` is the turn before it in the session.
 ///
-/// It belongs into the title of the value's document, which is embedded and text-indexed with every chunk. A
-/// chunker gives titles a quarter of the encoder's window, some 60 tokens, so what matters most goes
-/// first and a longer title helps only the search by words for whole documents.
+/// It belongs in the title of the value's document, which is embedded and indexed with every chunk.
+/// A chunker gives titles a quarter of the encoder's window, about 60 tokens. The most important
+/// part therefore comes first, and a longer title helps only the text search for whole documents.
 fn expansion(
     value: &[Turn],
     before: Option<&Turn>,
@@ -243,22 +249,22 @@ fn expansion(
     shortened(expanded(value, before, expansions), max_bytes)
 }
 
-/// What a turn that is kept is found by besides its text: its day and what its speaker states in it.
+/// Returns the text by which a stored turn is found besides its own text: its day and its facts.
 pub(crate) fn day_and_facts(turn: &Turn, facts: &[String], max_bytes: usize) -> String {
     let mut parts = vec![day_of(turn)];
     parts.extend(facts.iter().cloned());
     shortened(one_line(&parts.join(" ")), max_bytes)
 }
 
-/// What is stated in a turn, of what [`day_and_facts`] made of it.
+/// Returns the facts in the result of [`day_and_facts`].
 pub(crate) fn stated<'k>(turn: &Turn, day_and_facts: &'k str) -> &'k str {
     day_and_facts.strip_prefix(&day_of(turn)).unwrap_or(day_and_facts).trim_start()
 }
 
-/// What `design` makes of a turn that is kept, of which `day_and_facts` is known; on one line.
+/// Returns the expansions of a stored turn by `design`, on one line. `day_and_facts` is known.
 pub(crate) fn made_of(turn: &Turn, day_and_facts: &str, design: &KeyDesign) -> String {
     let parts = design.expansions().into_iter().map(|expansion| match expansion {
-        // Whoever found them, a model or rules.
+        // The stored facts are used, whether a model or rules found them.
         Expansion::Fact => stated(turn, day_and_facts).to_owned(),
         other => expanded(from_ref(turn), None, &[other]),
     });
@@ -269,7 +275,7 @@ fn day_of(turn: &Turn) -> String {
     expanded(from_ref(turn), None, &[Expansion::Date])
 }
 
-/// On one line.
+/// Returns the expansions of a value on one line.
 fn expanded(value: &[Turn], before: Option<&Turn>, expansions: &[Expansion]) -> String {
     let mut parts: Vec<String> = Vec::new();
     for expansion in expansions {
@@ -297,13 +303,13 @@ fn by_people(value: &[Turn]) -> impl Iterator<Item = &Turn> {
 
 fn phrases(value: &[Turn]) -> Option<String> {
     let texts: Vec<&str> = by_people(value).map(|turn| turn.text.as_str()).collect();
-    // No phrase goes on over an empty line.
+    // Phrases do not extend over an empty line.
     let text = texts.join("\n\n");
     let phrases = key_phrases(&text, PHRASES);
     (!phrases.is_empty()).then(|| phrases.join("; "))
 }
 
-/// The best sentences of what people say in `value`.
+/// Returns the best sentences of what people say in `value`.
 pub(crate) fn summary(value: &[Turn]) -> String {
     let parts = by_people(value).map(Turn::line).collect();
     let task = SummaryTask { level: SummaryLevel::Leaf, parts, max_bytes: SUMMARY_BYTES };
@@ -316,7 +322,7 @@ fn shortened(mut text: String, max_bytes: usize) -> String {
         let end = fitting.rfind(' ').unwrap_or_else(|| text.floor_char_boundary(max_bytes));
         text.truncate(end);
     }
-    // Titles hold no control characters, and white space is already blank.
+    // Titles must not contain control characters. White space was already replaced by blanks.
     text.retain(|c| !c.is_control());
     text
 }

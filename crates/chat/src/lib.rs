@@ -1,6 +1,6 @@
-//! What a memory of conversations is made of: turns and rounds, the keys by which they are found, the times that
-//! a question asks about, and how they are recalled for it ("LongMemEval: Benchmarking Chat Assistants on
-//! Long-Term Interactive Memory", sections 4 and 5).
+//! Chat memory: turns and rounds, the keys by which they are found, the times that a question asks
+//! about, and recall for a question ("LongMemEval: Benchmarking Chat Assistants on Long-Term
+//! Interactive Memory", sections 4 and 5).
 //!
 //! ```text
 //! turns ──key──► title │ text   of a document, which is embedded and indexed
@@ -10,14 +10,15 @@
 //!                            └──statements──updates──► what is superseded ──────┘
 //! ```
 //!
-//! A [`Turn`] is kept as a document of a corpus, told by its user, session and number ([`Address`]). So whatever
-//! holds for documents holds for turns: what is acknowledged is kept, the same turn again changes nothing, and
-//! what is forgotten is gone. No turn is written because of another, so that a memory is the same whatever the
-//! order in which its turns come, and however often. Rounds and sessions are nothing that is stored: turns are
-//! grouped when they are recalled. Nor is it stored that a statement supersedes another: that is found among the turns
-//! that are recalled ([`updates`]).
+//! A [`Turn`] is stored as a document of a corpus, identified by its user, session and number
+//! ([`Address`]). The guarantees for documents therefore hold for turns: an acknowledged turn is
+//! durable, sending the same turn again changes nothing, and a forgotten turn is gone. A stored
+//! turn does not depend on other turns, so a memory is the same whatever the order in which its
+//! turns arrive, and however often. Rounds and sessions are not stored: turns are grouped when they
+//! are recalled. Superseded statements are not stored either: they are found among the recalled
+//! turns ([`updates`]).
 //!
-//! What was tried, and what it brought, is in `BENCHMARKS.md`, section Keys.
+//! `BENCHMARKS.md`, section Keys, describes what was tried and what it gained.
 
 mod chunk;
 mod event;

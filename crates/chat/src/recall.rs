@@ -1,4 +1,4 @@
-//! What a memory of conversations holds of a question.
+//! Recall: finds what a memory of conversations holds about a question.
 
 mod history;
 #[cfg(test)]
@@ -22,95 +22,101 @@ use crate::{Address, Place, Role, Smoothing, Turn, TurnId, Update, rounds, smoot
 
 use history::{Said, latest_first, said};
 
-/// Turns that a search finds for each item that is wanted, of which several may be of one round, and at least:
-/// smoothing knows neighbours that were found.
+/// Number of turns to search for per requested item, because several may belong to one round, and
+/// the minimum number. Smoothing uses only neighbours that were found.
 const HITS_PER_ITEM: usize = 3;
 const MIN_HITS: usize = 200;
-/// Hits of one search where those are of too few turns: by several keys a turn is hit several times.
+/// Number of hits of a second search if the first found too few turns: with several keys, a turn is
+/// hit several times.
 const MORE_HITS: usize = 1000;
-/// Turns of those that are completed for each item that is wanted: reading turns is most of what recalling costs.
+/// Number of turns to complete per requested item. Reading turns is the largest cost of recall.
 const TURNS_PER_ITEM: usize = 2;
-/// Turns that are read with one that is found: mostly they hold its round, and where the next begins.
+/// Turns to read with each turn that is found. They usually contain its round and the beginning of
+/// the next.
 const AROUND: RangeInclusive<i32> = -1..=2;
-/// Turns before and after those among which others of its round are looked for.
+/// Number of further turns before and after those in which the rest of the round is looked for.
 const REACH: u32 = 8;
-/// What a turn's score gains, as a share of it, if it was said at the time that the question asks about. Little,
-/// since users often tell of something days after it happened.
+/// Share by which the score of a turn rises if it was said at the time that the question asks
+/// about. It is small, because users often tell of something days after it happened.
 const TIME_BOOST: f32 = 0.1;
-/// Most turns of a session that are told.
+/// Maximum number of turns of a session.
 const MAX_SESSION: usize = 1_000;
 
-/// Whether a value is made of rounds.
+/// Returns whether the items of a value are rounds.
 fn is_of_rounds(value: Value) -> bool {
     matches!(value, Value::Round | Value::Facts)
 }
 
-/// What is to be recalled.
+/// A request for recall.
 #[derive(Clone, Debug)]
 pub struct Recall {
     /// The question.
     pub question: String,
-    /// When it is asked, if that is known.
+    /// Time at which it is asked, if known.
     pub asked_at: Option<Timestamp>,
-    /// What may be found, such as [`crate::turn_filter`].
+    /// Filter of what may be found, such as [`crate::turn_filter`].
     pub filter: Filter,
-    /// Most items.
+    /// Maximum number of items.
     pub k: usize,
-    /// By which keys of the corpus turns are to be found, each by itself ([`crate::key_chunks`]); empty: by whatever
-    /// there is.
+    /// Keys of the corpus by which turns are to be found, each by itself ([`crate::key_chunks`]).
+    /// If empty, turns are found by any key.
     pub keys: Vec<String>,
-    /// How what several keys find comes together.
+    /// Way of combining the results of several keys.
     pub merging: Merging,
-    /// What an item is.
+    /// Unit that is recalled as one item.
     pub value: Value,
-    /// What is made of the question's time.
+    /// Use of the question's time.
     pub time: TimeUse,
-    /// That time, if somebody has inferred it already; otherwise rules do ([`asked_about`]).
+    /// The question's time, if it is already known. Otherwise rules infer it ([`asked_about`]).
     pub range: Option<TimeRange>,
-    /// What becomes of statements that later ones supersede.
+    /// Treatment of statements that later ones supersede.
     pub history: History,
 }
 
-/// Something that was recalled.
+/// A recalled item.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// The session that it is of; empty for a document that is no turn.
+    /// Session of the item. Empty for a document that is not a turn.
     pub session: String,
-    /// Its turns, in order; none of a document that is no turn.
+    /// Turns of the item, in order. Empty for a document that is not a turn.
     pub turns: Vec<Turn>,
-    /// Numbers of those that the search found.
+    /// Numbers of the turns that the search found.
     pub found: Vec<u32>,
-    /// How well it fits; comparable within one recall. With [`History::Latest`] what is superseded has a lower one than
-    /// what supersedes it.
+    /// Relevance, comparable within one recall. With [`History::Latest`], a superseded item has a
+    /// lower score than the item that supersedes it.
     pub score: f32,
-    /// Its texts, in order, with the score of the item.
+    /// Passages of the item, in order, with the score of the item.
     pub passages: Vec<Evidence>,
-    /// What is to be read instead of its turns: of [`Value::Facts`] what is stated in each, of [`Value::Summary`] the
-    /// summary; nothing of others. Made of the turns that are there now, so that it never outlives them.
+    /// Texts to read instead of the turns: for [`Value::Facts`] the facts of each turn, for
+    /// [`Value::Summary`] the summary, and nothing for other values. They are derived from the
+    /// current turns at recall, so they never outlive them.
     pub texts: Vec<String>,
-    /// Statements of its turns, as far as they were found, that later ones which were found supersede, in order of time.
+    /// Statements of its turns that later statements supersede, in order of time. Both statements
+    /// must be among what was found.
     pub superseded: Vec<Update>,
 }
 
-/// What was recalled.
+/// The result of a recall.
 #[derive(Clone, Debug, Default)]
 pub struct Recalled {
     /// The items, best first.
     pub items: Vec<Item>,
     /// The time that the question was understood to ask about.
     pub range: Option<TimeRange>,
-    /// What the search found, best first.
+    /// The hits of the search, best first.
     pub hits: Vec<Evidence>,
     /// Shards that did not answer.
     pub shards_missing: Vec<ShardIndex>,
-    /// What it cost.
+    /// Cost of the recall.
     pub cost: Cost,
 }
 
-/// Searches turns, and completes what is found to rounds or sessions.
+/// Searches for turns and completes them to rounds or sessions.
 ///
 /// # Errors
-/// Those of the retriever and of the documents.
+/// Returns the errors of the retriever and of the documents, and
+/// [`clew_core::ErrorKind::InvalidInput`] if the question's time is outside the years -9999 to
+/// 9999.
 pub async fn recall(
     retriever: &dyn Retriever,
     documents: &dyn Documents,
@@ -132,7 +138,7 @@ pub async fn recall(
     let hits = merged(rankings, asked.merging);
     let completed = completed(documents, &hits, asked, deadline).await?;
     let Partial { found: (mut items, said), shards_missing } = completed.missing(missing);
-    // Stable: among equals what was found first stays first.
+    // The sort is stable: among equal scores, the item that was found first stays first.
     items.sort_by(|a, b| b.score.total_cmp(&a.score));
     match asked.history {
         History::Latest => items = latest_first(items, &said, &asked.question, asked.k),
@@ -141,7 +147,7 @@ pub async fn recall(
     Ok(Recalled { items, range, hits, shards_missing, cost })
 }
 
-/// What a search by a key, or by all of them, finds, with what the time brings that the question asks about.
+/// Searches by one key, or by all of them, and applies the time that the question asks about.
 async fn search(
     retriever: &dyn Retriever,
     asked: &Recall,
@@ -186,8 +192,9 @@ async fn search(
     Ok(found)
 }
 
-/// What several searches found as one ranking, best first: turns by their places in each. Scores of searches cannot be
-/// compared, since each decides by what it finds how those of vectors and of words come together.
+/// Merges the results of several searches into one ranking, best first, by the turns' ranks in
+/// each. The scores of different searches are not comparable, because each search combines its
+/// vector and text scores according to its own results.
 fn merged(mut rankings: Vec<Vec<Evidence>>, merging: Merging) -> Vec<Evidence> {
     if rankings.len() == 1 {
         return rankings.pop().unwrap_or_default();
@@ -216,7 +223,7 @@ fn merged(mut rankings: Vec<Vec<Evidence>>, merging: Merging) -> Vec<Evidence> {
     hits
 }
 
-/// The turns of a ranking, each once.
+/// Returns the turns of a ranking, each once.
 fn turns_of(ranking: &[Evidence]) -> Vec<DocumentId> {
     let mut known = BTreeSet::new();
     let mut turns: Vec<DocumentId> = ranking.iter().map(|hit| hit.document_id.clone()).collect();
@@ -224,8 +231,9 @@ fn turns_of(ranking: &[Evidence]) -> Vec<DocumentId> {
     turns
 }
 
-/// The score of something told at `time`, raised by up to a tenth of it: the nearer it was told to the `range`
-/// that a question asks about, the more ([`closeness`]). It never falls below `score`, if that is not negative.
+/// Returns the score of something that was said at `time`, raised by up to a tenth of it. The
+/// increase depends on how near that time is to the `range` that a question asks about
+/// ([`closeness`]). A score that is not negative never falls.
 pub fn boosted(score: f32, range: TimeRange, time: Option<Timestamp>) -> f32 {
     raised(score, time.map_or(0.0, |time| closeness(range, time)))
 }
@@ -234,7 +242,7 @@ fn raised(score: f32, closeness: f32) -> f32 {
     score * (1.0 + TIME_BOOST * closeness)
 }
 
-/// Whether something that was found tells of a time in `range`, whenever it was said: "I saw her last Friday".
+/// Returns whether a hit mentions a time in `range`, whenever it was said: "I saw her last Friday".
 fn tells_of(hit: &Evidence, range: TimeRange) -> bool {
     let Some(told_at) = hit.event_time.and_then(|time| Moment::try_new(time, 0).ok()) else {
         return false;
@@ -242,7 +250,7 @@ fn tells_of(hit: &Evidence, range: TimeRange) -> bool {
     mentions(&hit.text, told_at).iter().any(|mention| mention.range.overlaps(&range))
 }
 
-/// The time that is asked about, if any is and it matters.
+/// Returns the time that the question asks about, if there is one and it is used.
 fn range(asked: &Recall) -> Result<Option<TimeRange>, Error> {
     match asked.asked_at {
         _ if asked.time == TimeUse::Ignore => Ok(None),
@@ -252,7 +260,7 @@ fn range(asked: &Recall) -> Result<Option<TimeRange>, Error> {
     }
 }
 
-/// What is no turn, as an item by itself.
+/// Returns a hit that is not a turn as an item by itself.
 fn alone(hit: &Evidence) -> Item {
     Item {
         session: String::new(),
@@ -265,12 +273,13 @@ fn alone(hit: &Evidence) -> Item {
     }
 }
 
-/// Whose session, and which.
+/// A user and one of the user's sessions.
 type Session = (String, DocumentId);
-/// The scores of what was found.
+/// The scores of the turns that were found.
 type Scores = BTreeMap<Session, BTreeMap<u32, f32>>;
 
-/// The turns, rounds or sessions of what was found, and what is said in it. What is no turn is an item by itself.
+/// Completes hits to turns, rounds or sessions, and finds the statements in them. A hit that is not
+/// a turn is an item by itself.
 async fn completed(
     documents: &dyn Documents,
     hits: &[Evidence],
@@ -314,7 +323,8 @@ async fn completed(
         let kept = read.of(&session);
         for group in groups(&kept, asked.value) {
             let numbers = || group.iter().map(|(turn, _)| turn.id.number);
-            // What was read to see where a round ends is no item, found or not: it may be a part of its round.
+            // Turns that were read only to find where a round ends are not items, even if the
+            // search found them: they may be an incomplete part of their round.
             if !numbers().any(|number| chosen.contains(&number)) {
                 continue;
             }
@@ -343,7 +353,7 @@ async fn completed(
     Ok(Partial::whole((items, said)).missing(read.missing))
 }
 
-/// The places of the best scores, best first.
+/// Returns the places with the best scores, best first.
 fn best_places(scores: &Scores, most: usize) -> Vec<(Session, u32)> {
     let all = scores.iter().flat_map(|(session, scores)| {
         scores.iter().map(move |(number, score)| (*score, session, *number))
@@ -354,8 +364,8 @@ fn best_places(scores: &Scores, most: usize) -> Vec<(Session, u32)> {
     all.into_iter().map(|(_, session, number)| (session.clone(), number)).collect()
 }
 
-/// Lets what is said beside a match count, among several people; rounds of an assistant are other matters than
-/// their neighbours (see [`Smoothing`]).
+/// Smooths the scores of turns among several people, so that neighbours of a match count.
+/// Neighbouring rounds with an assistant are about other matters (see [`Smoothing`]).
 fn smooth(scores: &mut Scores) {
     let name = |(user, session): &Session| Address::prefix(user, Some(session.as_str())).parse();
     let names: Vec<Option<DocumentId>> = scores.keys().map(|session| name(session).ok()).collect();
@@ -374,7 +384,7 @@ fn smooth(scores: &mut Scores) {
     }
 }
 
-/// The turns that were read so far; `None` where there is none, or its shard does not answer.
+/// The turns that were read so far. `None` if a turn does not exist or its shard does not answer.
 struct Read<'a> {
     documents: &'a dyn Documents,
     deadline: Instant,
@@ -384,7 +394,7 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// Reads turns that are not known yet, with those that stand around them.
+    /// Reads turns that are not known yet, together with the turns around them.
     async fn read_around(
         &mut self,
         places: Vec<(Session, u32)>,
@@ -423,7 +433,7 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Reads all turns of the sessions of places.
+    /// Reads all turns of the sessions of `places`.
     async fn read_sessions(&mut self, places: &[(Session, u32)]) -> Result<(), Error> {
         let sessions: BTreeSet<&Session> = places.iter().map(|(session, _)| session).collect();
         for (user, session) in sessions {
@@ -436,7 +446,7 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Reads what belongs to the rounds of places and was not read around them.
+    /// Reads the rest of the rounds of `places`.
     async fn complete_rounds(&mut self, places: &[(Session, u32)]) -> Result<(), Error> {
         let mut wanted: Vec<(Session, u32)> = Vec::new();
         for (session, number) in places {
@@ -448,10 +458,10 @@ impl Read<'_> {
         self.read(wanted).await
     }
 
-    /// The nearest turn before `number` that its round may begin with and that is not known yet.
+    /// Returns the nearest unknown turn before `number` that may belong to its round.
     fn before(&self, session: &Session, number: u32) -> Option<u32> {
         let mut at = number;
-        // Turns may be missing in between: forgotten, or late.
+        // Turns may be missing in between: forgotten, or not yet arrived.
         while self.role(session, at).is_none_or(|role| role == Role::Assistant) {
             at = at.checked_sub(1)?;
             if !self.turns.contains_key(&(session.clone(), at)) {
@@ -461,7 +471,7 @@ impl Read<'_> {
         None
     }
 
-    /// The nearest turn after `number` that its round may go on with and that is not known yet.
+    /// Returns the nearest unknown turn after `number` that may belong to its round.
     fn after(&self, session: &Session, number: u32) -> Option<u32> {
         if self.role(session, number)? == Role::Other {
             return None;
@@ -484,17 +494,17 @@ impl Read<'_> {
         self.turns.get(&(session.clone(), *number))?.as_ref().map(|(turn, _)| turn)
     }
 
-    /// All turns that were read.
+    /// Returns all turns that were read.
     fn known(&self) -> impl Iterator<Item = &Turn> {
         self.turns.values().flatten().map(|(turn, _)| turn)
     }
 
-    /// Whether all turns are of conversations of several people.
+    /// Returns whether all known turns are from conversations of several people.
     fn are_of_several(&self) -> bool {
         self.known().all(|turn| turn.role == Role::Other)
     }
 
-    /// The turns of a session, in order.
+    /// Returns the turns of a session, in order.
     fn of(&self, session: &Session) -> Kept {
         let all = (session.clone(), 0)..=(session.clone(), u32::MAX);
         self.turns.range(all).filter_map(|(_, turn)| turn.clone()).collect()
@@ -503,7 +513,7 @@ impl Read<'_> {
 
 type Kept = Vec<(Turn, Evidence)>;
 
-/// The turns of a session, in order, as values.
+/// Groups the turns of a session, in order, into values.
 fn groups(kept: &Kept, value: Value) -> Vec<&[(Turn, Evidence)]> {
     match value {
         Value::Turn => kept.chunks(1).collect(),
@@ -522,7 +532,7 @@ fn groups(kept: &Kept, value: Value) -> Vec<&[(Turn, Evidence)]> {
     }
 }
 
-/// What is read of `group` instead of its turns.
+/// Returns the texts to read instead of the turns of `group`.
 fn texts(group: &[(Turn, Evidence)], value: Value) -> Vec<String> {
     match value {
         Value::Turn | Value::Round | Value::Session => Vec::new(),

@@ -1,54 +1,58 @@
-//! What is said beside a match counts for it: scores smoothed over a session.
+//! Smoothing of scores over a session, so that the neighbours of a match count.
 
 use std::collections::HashMap;
 
 use clew_core::DocumentId;
 
-/// What a unit of a conversation gains from what else was found in its session.
+/// The weights by which a unit of a conversation gains from other hits in its session.
 ///
-/// Turns are elliptic: the answer to a question does not repeat its words, and what two people talk about is
-/// told by the turns around. So a unit's score is
+/// Turns are elliptic: the answer to a question does not repeat its words, and the subject of two
+/// people's conversation appears in the turns around. A unit's score is therefore
 ///
 /// ```text
-/// own + previous * score of the unit before + next * score of the unit after + session * best of the session
+/// own + previous * score of the unit before + next * score of the unit after
+///     + session * best of the session
 /// ```
 ///
-/// with scores above the lowest one found, and nothing for units that were not found. This costs no
-/// embedding. Rounds are as long as a passage and their neighbours are other matters: on BEAM and LongMemEval
-/// weights for neighbours lose, and one for the session is within the error of measurement.
+/// with scores counted from the lowest one found, and zero for units that were not found. This
+/// needs no additional embedding. Rounds are as long as a passage, and their neighbours are about
+/// other matters: on BEAM and LongMemEval, weights for neighbours lower the quality, and the effect
+/// of a weight for the session is within the error of measurement.
 ///
-/// The paper has nothing like it: its values are rounds ("LongMemEval", section 5.2).
+/// The paper has nothing comparable: its values are rounds (LongMemEval, section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Smoothing {
-    /// Weight of the unit before; from 0.
+    /// Weight of the unit before, from 0.
     pub previous: f32,
-    /// Weight of the unit after; from 0.
+    /// Weight of the unit after, from 0.
     pub next: f32,
-    /// Weight of the best unit of the session, which may be the unit itself; from 0.
+    /// Weight of the best unit of the session, which may be the unit itself, from 0.
     pub session: f32,
 }
 
 impl Smoothing {
-    /// For single turns. With it the hybrid search of LoCoMo turns rises from 57 to 66 % of frac@5 and from 68
-    /// to 77 % of frac@10; by keys of date and facts from 64 to 71 % and from 72 to 80 %; by default keys,
-    /// which hold the turn before, from 71 to 72 % and from 80 to 82 %. Chosen on two of five conversations as
-    /// good for all of these keys; `BENCHMARKS.md`, section Keys, has other weights.
+    /// Weights for single turns. They raise the hybrid search of LoCoMo turns from 57 to 66 % of
+    /// frac@5 and from 68 to 77 % of frac@10. With keys of date and facts they raise it from 64 to
+    /// 71 % and from 72 to 80 %. With the default keys, which contain the turn before, they raise
+    /// it from 71 to 72 % and from 80 to 82 %. They were chosen on two of five conversations as
+    /// good for all of these keys. `BENCHMARKS.md`, section Keys, has other weights.
     pub const TURNS: Self = Self { previous: 0.2, next: 0.2, session: 0.5 };
 }
 
-/// Where a unit stands in its conversation.
+/// The place of a unit in its conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place<'a> {
-    /// Its session.
+    /// Session of the unit.
     pub session: &'a DocumentId,
-    /// How many units of the session come before it.
+    /// Number of units of the session that come before it.
     pub number: usize,
 }
 
-/// The smoothed scores of the units that were found, in the order given; no two may stand at one place.
+/// Returns the smoothed scores of the units that were found, in the order given. No two units may
+/// have the same place.
 ///
-/// The deeper a search, the more neighbours it knows: with the best 30 to 200 units the quality of the first
-/// ten is the same within a point. Cost is linear.
+/// A deeper search knows more neighbours: with the best 30 to 200 units, the quality of the first
+/// ten is the same within a point. The cost is linear.
 pub fn smoothed(found: &[(Place<'_>, f32)], smoothing: &Smoothing) -> Vec<f32> {
     let lowest = found.iter().map(|(_, score)| *score).fold(f32::INFINITY, f32::min);
     let mut best: HashMap<&DocumentId, f32> = HashMap::new();
@@ -69,7 +73,7 @@ pub fn smoothed(found: &[(Place<'_>, f32)], smoothing: &Smoothing) -> Vec<f32> {
     found.iter().map(smooth).collect()
 }
 
-/// The gain of a place; none where nothing was found.
+/// Returns the gain of a place, or 0 if nothing was found there.
 fn gain_at<'a>(
     gains: &HashMap<Place<'a>, f32>,
     session: &'a DocumentId,
@@ -119,7 +123,7 @@ mod tests {
     fn found() -> impl Strategy<Value = Vec<(&'static str, usize, f32)>> {
         let place = (prop::sample::select(vec!["a", "b"]), 0usize..12);
         proptest::collection::btree_map(place, 0u8..40, 0..16).prop_map(|scores| {
-            // Quarters add up exactly, so that the laws hold without a tolerance.
+            // Quarters add up exactly, so the laws hold without a tolerance.
             scores.into_iter().map(|((s, n), score)| (s, n, f32::from(score) / 4.0)).collect()
         })
     }

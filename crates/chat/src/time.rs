@@ -1,42 +1,55 @@
-//! Times that texts tell of: what a question asks about, and when it was that something said happened ("LongMemEval",
-//! section 5.4). Rules for English, no model: they know few expressions and guess none.
+//! Times in texts: which time a question asks about, and when something that was said happened
+//! (LongMemEval, section 5.4). English rules without a model, which know few expressions and guess
+//! none.
 //!
-//! Relative expressions are counted from a [`Moment`], the local time of whoever speaks. Ranges are half-open.
+//! Relative expressions are relative to a [`Moment`], the local time of the speaker. Ranges are
+//! half-open.
 //!
-//! # What is understood
+//! # Supported expressions
 //!
 //! - days: today, yesterday, the day before yesterday, tomorrow, tonight, last night, this morning;
-//! - this, last, next with week, weekend, month, quarter, year, a season, month, weekday or holiday; the week before
-//!   last; Tuesday of last week; this past Friday; over the weekend;
-//! - counts, in digits or spelt: three days ago, a couple of weeks ago, a year and a half ago, in two weeks (where the
-//!   sentence tells of the future), in the last few months, two weeks before Christmas, the Friday after 3 May;
-//! - dates: 3 May 2024, May 3rd, May 3-5, the 3rd, on Monday, in March and April, in 2023, summer 2023, Q3 2023,
-//!   holidays by name; 2024-05-03, 2024/05/03, 20240503, 2024-05, 05/03/2024, and ISO 8601 with times and offsets;
-//! - parts: early, mid or late March, the end of the year, the first week of May, the second half of 2023;
-//! - times of day of a named day: yesterday at 9 am, Monday evening, noon on 3 May, 2024-05-03 14:30;
+//! - this, last, next with week, weekend, month, quarter, year, a season, month, weekday or
+//!   holiday; the week before last; Tuesday of last week; this past Friday; over the weekend;
+//! - counts, in digits or spelt: three days ago, a couple of weeks ago, a year and a half ago, in
+//!   two weeks (if the sentence is about the future), in the last few months, two weeks before
+//!   Christmas, the Friday after 3 May;
+//! - dates: 3 May 2024, May 3rd, May 3-5, the 3rd, on Monday, in March and April, in 2023, summer
+//!   2023, Q3 2023, holidays by name; 2024-05-03, 2024/05/03, 20240503, 2024-05, 05/03/2024, and
+//!   ISO 8601 with times and offsets;
+//! - parts: early, mid or late March, the end of the year, the first week of May, the second half
+//!   of 2023;
+//! - times of day of a named day: yesterday at 9 am, Monday evening, noon on 3 May, 2024-05-03
+//!   14:30;
 //! - bounds: since, before, after, until, by, as of; between X and Y, from X to Y.
 //!
-//! # How it is read where people differ
+//! # Interpretation of ambiguous expressions
 //!
-//! - Weeks begin on Monday. "Last Friday" and "on Friday" are the nearest Friday before today; "next Friday" is the
-//!   nearest after it. On a Saturday, "last weekend" is not the one that has just begun.
-//! - What comes every year and is named without its year is the latest that has begun; where the verbs tell of the
-//!   future ("I will be there on Monday") the next that is not over, if it is not nine months away. In what is told, not
-//!   asked, and where the verbs say nothing ("the appointment on 1 April"), it is also the next if the latest began more
-//!   than nine months ago.
-//! - "Two weeks ago" is the week around that day, "five days ago" the day, "a year ago" the year around it; "a few" are
-//!   two to five. "In the last month" is the month until now, "last month" that of the calendar.
-//! - `05/03/2024` is 3 May, the month first as in the United States, unless only the other order is a date.
-//! - Early, mid and late are thirds. Seasons are whole months of the northern hemisphere; a winter belongs to the year
-//!   in which it begins. Morning is 5 to 12, afternoon 12 to 18, evening 17 to 24, night 18 to 6.
-//! - The zone is an offset. Where clocks were changed between the moment and the time told, ranges are an hour off.
+//! - Weeks begin on Monday. "Last Friday" and "on Friday" are the nearest Friday before today;
+//!   "next Friday" is the nearest after it. On a Saturday, "last weekend" is not the one that has
+//!   just begun.
+//! - Something that recurs every year, named without a year, is the latest one that has begun. If
+//!   the verbs are in the future ("I will be there on Monday"), it is the next one that is not
+//!   over, unless that is nine months away. In statements, as opposed to questions, and if the
+//!   verbs do not decide ("the appointment on 1 April"), it is also the next one if the latest
+//!   began more than nine months ago.
+//! - "Two weeks ago" is the week around that day, "five days ago" the day, "a year ago" the year
+//!   around it; "a few" are two to five. "In the last month" is the month until now, "last month"
+//!   the calendar month.
+//! - `05/03/2024` is 3 May, the month first as in the United States, unless only the other order is
+//!   a date.
+//! - Early, mid and late are thirds. Seasons are whole months of the northern hemisphere; a winter
+//!   belongs to the year in which it begins. Morning is 5 to 12, afternoon 12 to 18, evening 17 to
+//!   24, night 18 to 6.
+//! - The zone is a fixed offset. If clocks were changed between the moment and the mentioned time,
+//!   ranges are an hour off.
 //!
-//! # What is not
+//! # Unsupported expressions
 //!
-//! Durations ("a two-week trip"), habits ("every Monday", "on Tuesdays"), times of day alone, bare months and years that
-//! no preposition marks ("May asked", "the 2025 final"), decades, ages, text in quotation marks and words written as
-//! names are ("The Day After Tomorrow"); "recently"; times relative to another that is not named by date ("the next
-//! day", "a week after the trip"); sports seasons; other languages.
+//! Durations ("a two-week trip"), habits ("every Monday", "on Tuesdays"), times of day alone, bare
+//! months and years without a preposition ("May asked", "the 2025 final"), decades, ages, text in
+//! quotation marks and words capitalised as in names ("The Day After Tomorrow"); "recently"; times
+//! relative to something other than a date ("the next day", "a week after the trip"); sports
+//! seasons; other languages.
 
 mod calendar;
 mod grammar;
@@ -58,7 +71,7 @@ use grammar::{Found, Grammar};
 use tense::Tense;
 use word::Word;
 
-/// A point in time with the clock of whoever speaks then.
+/// A point in time, with the speaker's offset from UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     local: DateTime,
@@ -66,10 +79,11 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The moment `time` where clocks are `offset_minutes` ahead of UTC.
+    /// Creates the moment `time` where clocks are `offset_minutes` ahead of UTC.
     ///
     /// # Errors
-    /// If the offset is a day or more, or the time outside the years -9999 to 9999.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the offset is a day or more, or if the
+    /// time is outside the years -9999 to 9999.
     pub fn try_new(time: Timestamp, offset_minutes: i16) -> Result<Self, Error> {
         let is_offset = offset_minutes.unsigned_abs() < 24 * 60;
         let offset =
@@ -80,7 +94,7 @@ impl Moment {
         Ok(Self { local: offset.to_datetime(time), offset })
     }
 
-    /// `None` for a time that has no timestamp: in the first or last hours of the calendar.
+    /// Returns `None` for a time without a timestamp: in the first or last hours of the calendar.
     fn timestamp(&self, local: DateTime) -> Option<Timestamp> {
         let time = self.offset.to_timestamp(local).ok()?;
         Some(Timestamp::from_micros(time.as_microsecond()))
@@ -95,30 +109,31 @@ impl Moment {
     }
 }
 
-/// What the meaning of an expression hangs on.
+/// The context that the meaning of an expression depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// On when it is said: "yesterday", "two weeks ago", "May last year".
+    /// The time at which it is said: "yesterday", "two weeks ago", "May last year".
     Relative,
-    /// It names one of many, and the nearest was taken: "on Monday", "in March", "before Christmas".
+    /// The nearest one, because the expression names one of many: "on Monday", "in March", "before
+    /// Christmas".
     Recurring,
-    /// On nothing: "3 May 2024", "in 2023".
+    /// No context: "3 May 2024", "in 2023".
     Absolute,
 }
 
 /// An expression of time in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
-    /// Where it stands.
+    /// Position in the text.
     pub span: Span,
-    /// What it means; never empty, and at least one side is not open.
+    /// Meaning of the expression. The range is never empty, and at least one side is not open.
     pub range: TimeRange,
-    /// What that hangs on.
+    /// Context that the meaning depends on.
     pub kind: Kind,
 }
 
-/// The times that a text tells of, in its order, as they are meant by someone who writes it at `at`. Dates what is
-/// told beside them: "I went to the museum last Tuesday".
+/// Returns the times that a text mentions, in its order, as a speaker at the moment `at` means
+/// them. They date the statements around them: "I went to the museum last Tuesday".
 ///
 /// ```
 /// use clew_chat::time::{Moment, mentions};
@@ -139,7 +154,8 @@ pub fn mentions(text: &str, at: Moment) -> Vec<Mention> {
     found(text, &words, at, Which::Near).iter().filter_map(mention).collect()
 }
 
-/// The expressions of a text, each with its first word. `which` year is meant where the verbs do not tell.
+/// Finds the expressions of a text, each with the index of its first word. `which` chooses the year
+/// where the verbs do not decide.
 fn found(text: &str, words: &[Word], at: Moment, which: Which) -> Vec<(usize, Found)> {
     let grammar = Grammar::new(text, words, at.local, at.offset);
     let tenses = tense::tenses(words);
@@ -163,12 +179,13 @@ fn found(text: &str, words: &[Word], at: Moment, which: Which) -> Vec<(usize, Fo
     all
 }
 
-/// What an open side weighs as: a month.
+/// Length that replaces that of a range with an open side: a month.
 const OPEN_LENGTH_MICROS: f32 = 30.0 * 86_400.0 * 1e6;
 
-/// How near `time` is to `range`, to raise the score of what happened about then: 1 inside; outside `l / (l + d)` where
-/// `d` is the distance and `l` the length of the range, or 30 days if a side is open. It halves at one length and
-/// never becomes 0, for a range may be wrong.
+/// Returns how near `time` is to `range`, for raising the score of something that happened about
+/// then. Inside the range it is 1. Outside it is `l / (l + d)`, where `d` is the distance and `l`
+/// the length of the range, or 30 days if a side is open. It is one half at a distance of one
+/// length. It never becomes 0, because a range may be wrong.
 pub fn closeness(range: TimeRange, time: Timestamp) -> f32 {
     let micros =
         |from: Timestamp, until: Timestamp| until.saturating_since(from).as_micros() as f32;

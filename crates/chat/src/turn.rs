@@ -1,13 +1,13 @@
-//! Turns and the rounds they make.
+//! Turns and the rounds that they form.
 
 use std::collections::BTreeMap;
 
 use clew_core::{Attributes, DocumentId, Timestamp};
 
-/// Who speaks, as far as it matters to how a conversation is cut and read.
+/// Role of a speaker, as far as it matters for cutting and reading a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// The one whose memory it is, and who asks later: "I" in a question is "I" in these turns.
+    /// The user whose memory it is and who asks later: "I" in a question is "I" in these turns.
     User,
     /// A model that answers the user.
     Assistant,
@@ -15,34 +15,34 @@ pub enum Role {
     Other,
 }
 
-/// Which turn it is. In the order of the conversation within a session.
+/// Identity of a turn. Ids of a session are ordered like its conversation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TurnId {
     /// The session.
     pub session: DocumentId,
-    /// Its place in the session, ascending; places may be left out.
+    /// Position in the session, ascending. Positions may be left out.
     pub number: u32,
 }
 
-/// What one side says before another does.
+/// One utterance of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// Unique in the memory.
+    /// Identity, unique in the memory.
     pub id: TurnId,
-    /// Who says it, by name; may be empty.
+    /// Name of the speaker. May be empty.
     pub speaker: String,
-    /// Who says it, by part.
+    /// Role of the speaker.
     pub role: Role,
-    /// What is said, and nothing else.
+    /// Text that is said, and nothing else.
     pub text: String,
-    /// When.
+    /// Time at which it is said.
     pub time: Option<Timestamp>,
-    /// What filters may ask for.
+    /// Attributes for filters.
     pub attributes: Attributes,
 }
 
 impl Turn {
-    /// What is said, after the name of the speaker where there are several.
+    /// Returns the text, after the speaker's name if there are several people.
     pub fn line(&self) -> String {
         match self.role {
             Role::Other if !self.speaker.is_empty() => format!("{}: {}", self.speaker, self.text),
@@ -51,26 +51,26 @@ impl Turn {
     }
 }
 
-/// Turns that belong together: a user's turn with the answers up to the user's next one, or one turn of
-/// several people. This is the unit that LongMemEval recommends to store ("LongMemEval", section 5.2).
+/// Turns that belong together: a user's turn with the replies up to the user's next one, or one
+/// turn of several people. LongMemEval recommends this unit for storage (section 5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// In order; never empty.
+    /// The turns, in order. Never empty.
     pub turns: Vec<Turn>,
 }
 
 impl Round {
-    /// The first turn, by which the round is known.
+    /// Returns the id of the first turn, which identifies the round.
     pub fn id(&self) -> &TurnId {
         &self.turns[0].id
     }
 }
 
-/// The rounds of `turns`, by session and in order.
+/// Returns the rounds of `turns`, by session and in order.
 ///
-/// They depend on the set of turns alone, so turns may be delivered in any order and more than once. Of
-/// two turns with one id the greater counts. What an assistant says before the user says anything is a
-/// round of its own, so that the rounds cover the conversation.
+/// They depend only on the set of turns, so turns may be delivered in any order and more than once.
+/// Of two turns with the same id, the greater one counts. What an assistant says before the user
+/// says anything is a round by itself, so that the rounds cover the conversation.
 pub fn rounds(turns: impl IntoIterator<Item = Turn>) -> Vec<Round> {
     let mut said: BTreeMap<TurnId, Turn> = BTreeMap::new();
     for turn in turns {
@@ -114,7 +114,8 @@ mod tests {
         }
     }
 
-    /// `u` a user, `a` an assistant, `o` another, `|` the next session.
+    /// Returns a conversation: `u` is a user, `a` an assistant, `o` another speaker, `|` the next
+    /// session.
     fn conversation(roles: &str) -> Vec<Turn> {
         let mut turns = Vec::new();
         for (session, roles) in roles.split('|').enumerate() {

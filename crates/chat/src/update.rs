@@ -1,4 +1,4 @@
-//! What speakers say anew of themselves: statements that take the place of earlier ones.
+//! Updates: statements of speakers that replace their earlier statements.
 
 mod amount;
 mod attribute;
@@ -22,40 +22,40 @@ use crate::{Role, Turn, TurnId};
 
 use attribute::Attributes;
 
-/// Longest time that is taken for when something happened once.
+/// Maximum length of a time that dates a single event.
 const LONGEST_EVENT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
-/// Longest sentence that is understood: what is longer was not written by a person as one sentence.
+/// Maximum length of a sentence in bytes. People do not write longer text as one sentence.
 const MAX_SENTENCE_BYTES: usize = 500;
 
-/// Something that a speaker states of themselves: one of the facts of a turn ([`crate::facts`]).
+/// A statement of a speaker about themselves: one of the facts of a turn ([`crate::facts`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Statement {
-    /// When it was said.
+    /// Time at which it was said.
     pub time: Option<Timestamp>,
-    /// The turn in which it was said.
+    /// Turn in which it was said.
     pub turn: TurnId,
-    /// The byte of the turn's text at which its sentence begins.
+    /// Byte position in the turn's text at which its sentence begins.
     pub start: usize,
-    /// Who said it, by name; empty for the user whose memory it is.
+    /// Name of the speaker. Empty for the user whose memory it is.
     pub speaker: String,
-    /// What was said, as [`crate::facts`] tells it.
+    /// Text of the statement, as [`crate::facts`] returns it.
     pub text: String,
 }
 
-/// A statement and the next one that takes its place.
+/// A statement and the next one that supersedes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Update {
-    /// What held until then.
+    /// The statement that held until then.
     pub older: Statement,
-    /// What holds since, unless there is an update of it.
+    /// The statement that holds since, unless it has an update itself.
     pub newer: Statement,
 }
 
-/// The statements of a turn, in order, a repeated one once.
+/// Returns the statements of a turn, in order, each once.
 ///
-/// None of an assistant's, and none of someone who is neither the user nor has a name: nobody could tell whether two
-/// of them are by the same person.
+/// Returns none for an assistant, and none for a speaker who is neither the user nor has a name:
+/// two such statements may be by different persons.
 pub fn statements(turn: &Turn) -> Vec<Statement> {
     let speaker = match turn.role {
         Role::Assistant => return Vec::new(),
@@ -78,28 +78,34 @@ pub fn statements(turn: &Turn) -> Vec<Statement> {
     statements
 }
 
-/// Which of `statements` of one memory are superseded, each by the next one that does, in order of time.
+/// Returns which of the `statements` of one memory are superseded, each by the next one that
+/// supersedes it, in order of time.
 ///
-/// A statement is superseded by a later one of the same speaker that tells another value of the same attribute. It
-/// depends on the set of statements alone. Nothing is superseded in a circle, and the last of a chain by nothing. What
-/// was said without a time has an order within its session only, so nothing else is compared with it.
+/// A statement is superseded by a later one of the same speaker that gives another value for the
+/// same attribute. The result depends only on the set of statements. Updates form no cycles, and
+/// the last statement of a chain is not superseded. Statements without a time are ordered only
+/// within their session, so each is compared only with other such statements of its session.
 ///
 /// There is no model. By rules for English, these are values of one attribute:
 ///
-/// - amounts of one unit, times of day, sums and frequencies, told among the same words: "I've completed 20 videos of the
-///   series", "30 videos"; neither is planned or as far off as "ago"; where each is told of names of its own or of
-///   another day they are of different things;
-/// - where someone lives, whom and as what they work for, their favourite and their latest thing of a kind, by name;
+/// - amounts of one unit, times of day, sums and frequencies, among the same words: "I've completed
+///   20 videos of the series", "30 videos". Neither may be planned or a distance such as "ago". If
+///   each has names of its own or another day, they are about different things;
+/// - where someone lives, whom and as what they work for, their favourite and their latest thing of
+///   a kind, by name.
 ///
-/// and who tells that they no longer do something, used to do it, stopped it or switched to another takes back that they
-/// do it. What is asked states nothing here, though it may tell much: "Is 6 early, considering I used to rise at 8?"
+/// A statement that the speaker no longer does something, used to do it, stopped it or switched
+/// from it supersedes the statement that they do it. Questions state nothing here, although they
+/// may imply much: "Is 6 early, considering I used to rise at 8?"
 ///
-/// Measured on LongMemEval (`update/measured.rs`): of the 39 questions about updates 17 have links, 18 in all, which are
-/// right; in 13 questions they are between turns that are marked as evidence. Of the 22 600 statements of 77 whole
-/// histories 19 are linked, a good third of them rightly; of the 2 500 of five conversations of LoCoMo none. So links
-/// are there to rank by and to be shown, never to forget by.
+/// Measured on LongMemEval (`update/measured.rs`): updates are found for 17 of the 39 questions
+/// about updates, 18 in all, and are right. In 13 questions they are between turns that are marked
+/// as evidence. Of the 22 600 statements of 77 whole histories, 19 are superseded, a good third of
+/// them rightly; of the 2 500 statements of five LoCoMo conversations, none. Use updates for
+/// ranking and display, never for forgetting.
 ///
-/// Cost is quadratic in the number of statements: 300 of them take some 15 milliseconds in a build for tests.
+/// The cost is quadratic in the number of statements: 300 of them take about 15 milliseconds in a
+/// test build.
 pub fn updates(statements: impl IntoIterator<Item = Statement>) -> Vec<Update> {
     let statements: BTreeSet<Statement> = statements.into_iter().collect();
     let read: Vec<(Statement, Attributes, OnceCell<Vec<TimeRange>>)> = statements
@@ -111,7 +117,7 @@ pub fn updates(statements: impl IntoIterator<Item = Statement>) -> Vec<Update> {
         .collect();
     let mut updates = Vec::new();
     for (at, (older, attributes, days)) in read.iter().enumerate() {
-        // In order of time, so that the first that fits is the next one.
+        // In order of time, so that the first match is the next one.
         let newer = read[at + 1..].iter().find(|(newer, others, other_days)| {
             let are_events_apart = || {
                 let days = days.get_or_init(|| days_of(older));
@@ -126,8 +132,8 @@ pub fn updates(statements: impl IntoIterator<Item = Statement>) -> Vec<Update> {
     updates
 }
 
-/// Whether `newer` is by the speaker of `older` and was said later, as far as that can be told. The order of
-/// [`Statement`]s is the order of time where this holds.
+/// Returns whether `newer` is by the same speaker as `older` and was said later, as far as that is
+/// known. Where it is known, the order of [`Statement`]s is the order of time.
 fn follows(newer: &Statement, older: &Statement) -> bool {
     let is_told = newer.time.is_some() || newer.turn.session == older.turn.session;
     newer.speaker == older.speaker
@@ -136,14 +142,15 @@ fn follows(newer: &Statement, older: &Statement) -> bool {
         && newer > older
 }
 
-/// Whether two statements name days, and none that is of both: one event is no update of another.
+/// Returns whether both statements name days and have none in common: one event does not update
+/// another.
 fn are_apart(a: &[TimeRange], b: &[TimeRange]) -> bool {
     let is_before = |a: &TimeRange, b: &TimeRange| a.until <= b.from;
     let are_apart = |a: &TimeRange| b.iter().all(|b| is_before(a, b) || is_before(b, a));
     !a.is_empty() && !b.is_empty() && a.iter().all(are_apart)
 }
 
-/// The days, or few days, that a statement names.
+/// Returns the short times, of a few days at most, that a statement names.
 fn days_of(statement: &Statement) -> Vec<TimeRange> {
     let at = statement.time.unwrap_or(Timestamp::from_micros(0));
     let Ok(at) = Moment::try_new(at, 0) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What of that which was found is superseded by something else that was found, and how that is ranked.
+//! Superseded statements among what was found, and their ranking.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +9,16 @@ use super::{Item, Read, Session};
 use crate::update::statements;
 use crate::{Address, Role, Statement, Turn, TurnId, Update, updates};
 
-/// Most statements that are compared, of the best hits: 100 hits have some 250.
+/// Maximum number of statements of the best hits that are compared. 100 hits have about 250.
 const MAX_STATEMENTS: usize = 300;
-/// A statement is about a question if it shares at least this part of the terms that the best one of its item shares.
+/// Minimum share of matching terms, relative to the best statement of the item, for a statement to
+/// count as relevant to the question.
 const RELEVANT: f32 = 0.5;
 
-/// A place of a turn: whose, which session, which number.
+/// The place of a turn: its user and session, and its number.
 pub(super) type Spot = (Session, u32);
 
-/// What speakers state in hits, by user.
+/// Statements in hits, by user, with their updates.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     statements: BTreeMap<String, Vec<Statement>>,
@@ -25,8 +26,9 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// The statements of the texts of `hits`, which are chunks of turns or whole ones, and their updates. Who speaks
-    /// is known where a turn was read, and else guessed from how its text begins.
+    /// Extracts the statements from the texts of `hits`, which are chunks of turns or whole turns,
+    /// and computes their updates. The speaker is known if the turn was read, and otherwise guessed
+    /// from the beginning of its text.
     fn of(hits: &[Evidence], read: &Read<'_>) -> Self {
         let speakers = speakers(read);
         let mut said = Self::default();
@@ -55,19 +57,20 @@ impl Said {
         said
     }
 
-    /// What is stated in a turn.
+    /// Returns the statements of a turn.
     fn in_turn(&self, user: &str, turn: &TurnId) -> impl Iterator<Item = &Statement> {
         let told = self.statements.get(user).into_iter().flatten();
         told.filter(move |statement| statement.turn == *turn)
     }
 
-    /// The turns that supersede something of these places, or something that does so.
+    /// Returns the turns that supersede a statement of these places, directly or through others.
     fn newer(&self, places: &[Spot]) -> BTreeSet<Spot> {
         let mut known: BTreeSet<Spot> = places.iter().cloned().collect();
         let mut newer = BTreeSet::new();
         for (user, updates) in &self.updates {
             let spot = |turn: &TurnId| ((user.clone(), turn.session.clone()), turn.number);
-            // In order of time, so that what supersedes a statement comes before what supersedes that.
+            // In order of time, so that each update is visited before the updates of its newer
+            // statement.
             for update in updates {
                 if known.contains(&spot(&update.older.turn))
                     && known.insert(spot(&update.newer.turn))
@@ -80,8 +83,8 @@ impl Said {
     }
 }
 
-/// The updates of statements of `hits`, and which turns supersede something of `chosen`; those are read, at most
-/// `most`.
+/// Finds the updates among the statements of `hits` and the turns that supersede a statement of
+/// `chosen`. These turns are read, at most `most` of them.
 pub(super) async fn said(
     hits: &[Evidence],
     read: &mut Read<'_>,
@@ -103,7 +106,7 @@ pub(super) async fn said(
     Ok((said, newer))
 }
 
-/// Who speaks in turns whose texts begin so.
+/// Returns the known beginnings of turns' texts with their speakers.
 fn speakers(read: &Read<'_>) -> BTreeMap<String, (Role, String)> {
     let mut speakers = BTreeMap::from([
         (Role::User.heading(""), (Role::User, String::new())),
@@ -116,7 +119,8 @@ fn speakers(read: &Read<'_>) -> BTreeMap<String, (Role, String)> {
     speakers
 }
 
-/// What a hit has of a turn, as a turn, and where in its text that begins.
+/// Returns the part of a turn that a hit contains, as a turn, and the position in the turn's text
+/// where it begins.
 fn part(hit: &Evidence, turn: &Turn) -> Option<(Turn, usize)> {
     let heading = turn.role.heading(&turn.speaker);
     let text = match hit.span.start {
@@ -129,8 +133,8 @@ fn part(hit: &Evidence, turn: &Turn) -> Option<(Turn, usize)> {
     Some((part, shift))
 }
 
-/// The same of a turn that was not read. Of what stands further on in one it is guessed that the user said it: an
-/// assistant's is found out when it is read.
+/// Does the same for a turn that was not read. A hit from the middle of a turn is assumed to be the
+/// user's. If an assistant said it, that is detected when the turn is read.
 fn guessed(
     hit: &Evidence,
     id: TurnId,
@@ -144,7 +148,7 @@ fn guessed(
             (heading, role, speaker)
         }
         _ if hit.span.start == 0 => return None,
-        // Among several people nobody can tell whose it is.
+        // Among several people, the speaker cannot be guessed.
         _ if speakers.values().any(|(role, _)| *role == Role::Other) => return None,
         _ => (String::new(), Role::User, String::new()),
     };
@@ -153,11 +157,14 @@ fn guessed(
     Some((Turn { id, speaker, role, text, time, attributes }, hit.span.start))
 }
 
-/// Items in order of their scores, so that what holds comes before what held: at most `k`.
+/// Orders items by their scores, with items that supersede others before these. Returns at most
+/// `k`.
 ///
-/// An item whose relevant statements are all superseded comes directly after those that supersede them, unless these
-/// are better anyway. Where only some are, what supersedes them comes directly after it. Scores are those of the
-/// items, raised to that of the item they supersede, and lowered below that of the item that supersedes them.
+/// An item whose relevant statements are all superseded comes directly after the items that
+/// supersede them, unless these rank higher anyway. If only some are superseded, the items that
+/// supersede them come directly after it. Items keep their scores, except that the score of an item
+/// that supersedes another is raised to at least that item's, and the superseded item's is lowered
+/// below it.
 pub(super) fn latest_first(items: Vec<Item>, said: &Said, question: &str, k: usize) -> Vec<Item> {
     let asked: BTreeSet<Term> = content(question).collect();
     let mut places: BTreeMap<DocumentId, usize> = BTreeMap::new();
@@ -183,10 +190,10 @@ pub(super) fn latest_first(items: Vec<Item>, said: &Said, question: &str, k: usi
     taken.collect()
 }
 
-/// Which other items supersede relevant statements of an item.
+/// The other items that supersede relevant statements of an item.
 struct Verdict {
     newer: BTreeSet<usize>,
-    /// Whether they supersede all of them.
+    /// Whether they supersede all of these statements.
     is_superseded: bool,
 }
 
@@ -221,7 +228,7 @@ impl Verdict {
             });
             match newer {
                 Some(newer) if newer != at => _ = verdict.newer.insert(newer),
-                // Within one item what is newer is told with it.
+                // Within one item, the newer statement is returned with the older one.
                 Some(_) => {}
                 None => verdict.is_superseded = false,
             }
@@ -238,7 +245,7 @@ struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// Takes an item, and beside it what supersedes it, if that is not taken yet.
+    /// Takes an item and, next to it, the items that supersede it and are not taken yet.
     fn take(&mut self, at: usize) {
         if std::mem::replace(&mut self.seen[at], true) {
             return;
@@ -254,7 +261,7 @@ impl Order<'_> {
     }
 }
 
-/// The scores of items in an order, so that they fall: their own where they do.
+/// Returns the scores of items in an order, adjusted so that they do not rise.
 fn scores(order: &[usize], verdicts: &[Verdict], items: &[Item]) -> Vec<f32> {
     let mut scores: Vec<f32> = order.iter().map(|at| items[*at].score).collect();
     for rank in (1..scores.len()).rev() {
@@ -280,7 +287,7 @@ fn scores(order: &[usize], verdicts: &[Verdict], items: &[Item]) -> Vec<f32> {
     scores
 }
 
-/// The terms of a text that tell what it is about.
+/// Returns the terms of a text that are not words of grammar.
 fn content(text: &str) -> impl Iterator<Item = Term> + '_ {
     terms(text).filter(|term| !is_grammar_word(term.as_str()))
 }

@@ -6,14 +6,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A memory of one user that finds what it is told to.
+/// A memory of one user whose searches return preset hits.
 #[derive(Default)]
 struct Memory {
     documents: Vec<Document>,
     hits: Vec<Evidence>,
-    /// What each key finds, where searches ask for one.
+    /// Hits for each key, if a search asks for one.
     by_key: BTreeMap<String, Vec<Evidence>>,
-    /// The shard that does not answer a search, and that which does not when documents are read.
+    /// The shard that does not answer searches, and the one that does not answer reads of
+    /// documents.
     missing: (Option<ShardIndex>, Option<ShardIndex>),
 }
 
@@ -34,7 +35,8 @@ fn passage(document: &Document, span: Span, score: f32) -> Evidence {
 }
 
 impl Memory {
-    /// What is said on a day as the only turn of a session, with an answer, and found with a score, if at all.
+    /// Adds a session with a single turn on a day and a reply. The search finds the turn if it has
+    /// a score.
     fn say(&mut self, day: u32, text: &str, score: Option<f32>) {
         for (number, role, text) in [(0, Role::User, text), (1, Role::Assistant, "I see.")] {
             let time = format!("2024-05-{day:02}T10:00:00Z").parse().ok();
@@ -176,7 +178,7 @@ async fn several_keys_are_merged_by_their_best_scores_or_by_their_ranks() {
         (&["value"][..], Merging::Best, &["day-01", "day-02", "day-03"][..]),
         (&["fact"], Merging::Best, &["day-02", "day-03"]),
         (&["value", "fact"], Merging::Best, &["day-01", "day-02", "day-03"]),
-        // Second and first come before first and nowhere.
+        // Ranks two and one together are better than rank one alone.
         (&["value", "fact"], Merging::Rank, &["day-02", "day-03", "day-01"]),
     ] {
         let asked = Recall { keys: keys(names), merging, history, ..of_hives() };
@@ -187,7 +189,8 @@ async fn several_keys_are_merged_by_their_best_scores_or_by_their_ranks() {
 const FOUR: &str = "I keep four hives on my roof.";
 const SIX: &str = "By the way, I now keep six hives on my roof!";
 
-/// A memory in which what is superseded is found best, what supersedes it last, and `others` in between.
+/// Returns a memory in which the superseded turn has the best score, its successor the lowest, and
+/// `others` are in between.
 fn memory(others: u32) -> Memory {
     let mut memory = Memory::default();
     memory.say(1, FOUR, Some(0.9));
@@ -254,7 +257,7 @@ async fn chunks_of_a_long_turn_are_understood() {
     let (older, newer) = (memory.documents[0].clone(), memory.documents[4].clone());
     memory.find(&older, Span::new(0, older.text.len()), 0.9);
     let start = newer.text.find(SIX).unwrap();
-    // Neighbouring chunks may overlap.
+    // Adjacent chunks may overlap.
     memory.find(&newer, Span::new(start, newer.text.len()), 0.2);
     memory.find(&newer, Span::new(start - 29, newer.text.len()), 0.1);
     for k in [1, 2] {
@@ -307,7 +310,7 @@ proptest! {
         for (at, item) in items.iter().enumerate() {
             for update in &item.superseded {
                 let newer = update.newer.turn.session.as_str();
-                // What supersedes the best is there.
+                // The item that supersedes the best one is among them.
                 let place = days(&items).iter().position(|day| *day == newer);
                 prop_assert!(place.is_some_and(|place| place < at));
                 prop_assert!(items[place.unwrap_or(0)].score > item.score);
@@ -348,7 +351,7 @@ async fn what_tells_of_a_time_is_found_by_it_as_what_was_said_then_is() {
     memory.say(9, "A week ago we ate plums.", Some(0.9));
     memory.say(20, "The day before yesterday we ate figs.", Some(0.4));
     memory.say(25, "We ate plums.", Some(0.6));
-    // A second and a third of May are told of or in; 18 May is told of.
+    // Two turns say something about 2 May or on it, and one mentions 18 May.
     let may =
         |from: &str, until: &str| TimeRange { from: from.parse().ok(), until: until.parse().ok() };
     let second = may("2024-05-02T00:00:00Z", "2024-05-03T00:00:00Z");
@@ -393,7 +396,7 @@ async fn facts_are_those_that_turns_are_found_by_and_summaries_are_of_sessions()
     memory.say(1, "I keep bees. Do they sting? My roof is flat.", Some(0.9));
     memory.say(2, "Which thread is red?", Some(0.8));
     memory.say(3, "My sister keeps ants.", Some(0.1));
-    // Somebody else, such as a model, has found other facts in it.
+    // Something else, such as a model, has found other facts in it.
     let (_, said) = Turn::of(&memory.documents[4]).unwrap();
     let heard = said.document_with("ada", &["Ada's sister has ants.".to_owned()]).unwrap();
     memory.documents[4] = heard;

@@ -1,9 +1,9 @@
-//! Periods of the civil calendar. Whatever leaves the calendar (years -9999 to 9999) is `None`.
+//! Periods of the civil calendar. A result outside the calendar (years -9999 to 9999) is `None`.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Weekday};
 
-/// What time is counted in.
+/// A unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unit {
     Minute,
@@ -16,8 +16,8 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// `count` units after `time`, or before it if negative. What a shorter month lacks is cut off: a month
-    /// before 31 March is the last of February.
+    /// Returns the time `count` units after `time`, or before it if negative. A day that the
+    /// resulting month lacks becomes its last day: a month before 31 March is the end of February.
     pub(super) fn shift(self, time: DateTime, count: i64) -> Option<DateTime> {
         let span = jiff::Span::new();
         let span = match self {
@@ -32,7 +32,7 @@ impl Unit {
         time.checked_add(span.ok()?).ok()
     }
 
-    /// About half of the unit; none of a day, which is taken whole.
+    /// Returns about half of the unit. Zero for a day, which is taken as a whole.
     pub(super) fn half(self) -> jiff::Span {
         match self {
             Self::Minute => 30.seconds(),
@@ -45,7 +45,8 @@ impl Unit {
         }
     }
 
-    /// The minute, hour, day, week, month, quarter or year of the calendar in which `time` lies.
+    /// Returns the minute, hour, day, week, month, quarter or year of the calendar that contains
+    /// `time`.
     pub(super) fn around(self, time: DateTime) -> Option<Period> {
         let date = time.date();
         let from = match self {
@@ -66,12 +67,12 @@ impl Unit {
     }
 }
 
-/// The midnight with which `date` begins.
+/// Returns the midnight at which `date` begins.
 pub(super) fn start(date: Date) -> DateTime {
     date.at(0, 0, 0, 0)
 }
 
-/// A stretch of local time, never empty: from its first instant until the first after it.
+/// A non-empty, half-open period of local time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Period {
     pub(super) from: DateTime,
@@ -95,19 +96,19 @@ impl Period {
         Self::months(year, 1, 12)
     }
 
-    /// `count` months from month `month` of `year` on.
+    /// Returns `count` months, beginning with month `month` of `year`.
     pub(super) fn months(year: i16, month: i8, count: i64) -> Option<Self> {
         let from = start(Date::new(year, month, 1).ok()?);
         Self::new(from, Unit::Month.shift(from, count)?)
     }
 
-    /// Saturday and Sunday of the week in which `date` lies.
+    /// Returns Saturday and Sunday of the week that contains `date`.
     pub(super) fn weekend(date: Date) -> Option<Self> {
         let week = Unit::Week.around(start(date))?;
         Self::new(Unit::Day.shift(week.from, 5)?, week.until)
     }
 
-    /// From the beginning of the first to the end of the last.
+    /// Returns the shortest period that contains both.
     pub(super) fn hull(self, other: Self) -> Self {
         Self { from: self.from.min(other.from), until: self.until.max(other.until) }
     }
@@ -117,15 +118,16 @@ impl Period {
         days.max(1)
     }
 
-    /// The part from `numerator / denominator` of the period to the next such fraction, in whole days.
+    /// Returns the part from `numerator / denominator` of the period to the next such fraction, in
+    /// whole days.
     pub(super) fn fraction(self, numerator: i64, denominator: i64) -> Option<Self> {
         let days = self.day_count();
         let at = |part: i64| Unit::Day.shift(self.from, days * part / denominator);
         Self::new(at(numerator)?, at(numerator + 1)?)
     }
 
-    /// The `nth` day or week from the beginning, counted from 1, or from the end, from -1. Weeks are seven days
-    /// counted from the first or the last.
+    /// Returns the `nth` unit of the period: from its beginning, counted from 1, or from its end,
+    /// counted from -1. Weeks are seven days, counted from the first or the last day.
     pub(super) fn nth(self, nth: i64, unit: Unit) -> Option<Self> {
         let (from, until) = if nth > 0 {
             let from = unit.shift(self.from, nth - 1)?;
@@ -137,7 +139,8 @@ impl Period {
         Self::new(from.max(self.from), until.min(self.until))
     }
 
-    /// The `nth` such weekday from the beginning, counted from 1, or from the end, from -1.
+    /// Returns the `nth` such weekday from the beginning, counted from 1, or from the end, counted
+    /// from -1.
     pub(super) fn nth_weekday(self, nth: i32, weekday: Weekday) -> Option<Self> {
         let day = if nth > 0 {
             self.from.date().yesterday().ok()?.nth_weekday(nth, weekday).ok()?
@@ -149,29 +152,30 @@ impl Period {
     }
 }
 
-/// Which of the many years is meant by something that comes with each of them.
+/// Choice of a year for something that recurs every year.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Which {
     /// The last that has begun.
     Latest,
-    /// The same if it has begun in the last nine months, else the coming.
+    /// The last that has begun, if it began in the last nine months. Otherwise the coming one.
     Near,
-    /// The first that is not over if it begins in the next nine months, else the last that has begun.
+    /// The first that is not over, if it begins in the next nine months. Otherwise the last that
+    /// has begun.
     Coming,
-    /// The first that does not begin before this.
+    /// The first that does not begin before this time.
     NotBefore(DateTime),
-    /// That of a year.
+    /// The one of the given year.
     Of(i16),
 }
 
 impl Which {
-    /// The one that is meant, by what it is in each year, at the time `now`.
+    /// Returns the chosen period at the time `now`. `in_year` returns the period of a year.
     pub(super) fn pick(
         self,
         now: DateTime,
         in_year: &dyn Fn(i16) -> Option<Period>,
     ) -> Option<Period> {
-        // The nearest 29 February can be eight years away. A winter lies in two years.
+        // The nearest 29 February can be eight years away. A winter extends over two years.
         let years = |from: DateTime| (-1..=8_i16).map(move |more| from.year().checked_add(more));
         let back = (-1..=8_i16).map(|less| now.year().checked_sub(less));
         match self {
@@ -199,8 +203,8 @@ impl Which {
     }
 }
 
-/// A season by the months of the northern hemisphere, as meteorology counts them: winter is December to February
-/// and belongs to the year in which it begins.
+/// Returns a season by the meteorological months of the northern hemisphere. Winter is December to
+/// February and belongs to the year in which it begins.
 pub(super) fn season(year: i16, first_month: i8) -> Option<Period> {
     Period::months(year, first_month, 3)
 }

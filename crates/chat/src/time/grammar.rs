@@ -1,4 +1,5 @@
-//! Finds expressions of time: single points, lists of them, ranges between two and ranges that one bounds.
+//! Grammar of time expressions: single points, lists, ranges between two points, and ranges with
+//! one bound.
 
 mod clock;
 mod counted;
@@ -14,22 +15,22 @@ use super::Kind;
 use super::calendar::{Period, Which};
 use super::word::{self, Gap, Word};
 
-/// An expression inside an expression: "two weeks before the end of March" is three deep.
+/// Maximum depth of nested expressions: "two weeks before the end of March" has three levels.
 const MAX_DEPTH: u8 = 5;
 
-/// What words of a text mean at some time.
+/// Interpreter of the words of a text at a certain time.
 #[derive(Clone, Copy)]
 pub(super) struct Grammar<'a> {
     text: &'a str,
     words: &'a [Word],
-    /// The local time from which relative expressions are counted.
+    /// The local time to which relative expressions refer.
     now: DateTime,
     offset: Offset,
     which: Which,
     depth: u8,
 }
 
-/// A period that is named by words up to, but without, the word `end`.
+/// A period named by words that end before the word `end`.
 #[derive(Clone, Copy)]
 struct Point {
     period: Period,
@@ -37,7 +38,7 @@ struct Point {
     end: usize,
 }
 
-/// What a whole expression means; a missing side is open.
+/// The meaning of a whole expression. A missing side is open.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
     pub(super) from: Option<DateTime>,
@@ -46,8 +47,7 @@ pub(super) struct Found {
     pub(super) end: usize,
 }
 
-/// Whether a word that could be something else may be a time: where nothing says so, or after words that only
-/// times follow.
+/// Context of an ambiguous word: anywhere in the text, or after words that only times follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Anywhere,
@@ -59,12 +59,12 @@ impl<'a> Grammar<'a> {
         Self { text, words, now, offset, which: Which::Latest, depth: MAX_DEPTH }
     }
 
-    /// The same, with another choice among years.
+    /// Returns the same grammar with another choice of year.
     pub(super) fn choosing(self, which: Which) -> Self {
         Self { which, ..self }
     }
 
-    /// The expression that begins with the word `at`.
+    /// Returns the expression that begins with the word `at`.
     pub(super) fn found(&self, at: usize) -> Option<Found> {
         if self.words[at].is_quoted || self.is_after(at, &["every", "each", "per", "any", "most"]) {
             return None;
@@ -72,7 +72,7 @@ impl<'a> Grammar<'a> {
         self.between(at).or_else(|| self.bounded(at)).or_else(|| self.listed(at))
     }
 
-    /// "between X and Y", "from X to Y".
+    /// Reads "between X and Y", "from X to Y".
     fn between(&self, at: usize) -> Option<Found> {
         let joints: &[&str] = match self.words[at].lower.as_str() {
             "between" => &["and"],
@@ -83,7 +83,8 @@ impl<'a> Grammar<'a> {
         self.pair(at + 1, Place::AfterTimeWord, joints)
     }
 
-    /// Two points and all between them. A year that only the second names is meant for both.
+    /// Reads two points and everything between them. A year that only the second names applies to
+    /// both.
     fn pair(&self, at: usize, place: Place, joints: &[&str]) -> Option<Found> {
         let mut first = self.point(at, place)?;
         let joint = self.words.get(first.end)?;
@@ -113,19 +114,19 @@ impl<'a> Grammar<'a> {
         })
     }
 
-    /// "Monday to Friday" is every week's.
+    /// Returns whether a range begins with a weekday: "Monday to Friday" means every week.
     fn is_weekday_alone(&self, at: usize) -> bool {
         word::weekday(&self.words[at].lower).is_some()
     }
 
-    /// "since X", "before X" and their like.
+    /// Reads "since X", "before X" and similar bounds.
     fn bounded(&self, at: usize) -> Option<Found> {
         let (bound, begin) = self.bound(at)?;
         self.goes_on(begin).then_some(())?;
         let past = self.choosing(Which::Latest);
         let grammar = if matches!(bound, Bound::Since) { &past } else { self };
         let Point { period, kind, end } = grammar.point(begin, Place::AfterTimeWord)?;
-        // "by May" is as often whose work it is, and one is "inspired by autumn".
+        // "By May" is often the author of a work, and something may be "inspired by autumn".
         if self.words[at].lower == "by"
             && end == begin + 1
             && (word::is_doubtful_month(&self.words[begin].lower)
@@ -155,7 +156,7 @@ impl<'a> Grammar<'a> {
         })
     }
 
-    /// One point; two or more as "in March and April"; or a range without "from".
+    /// Reads one point; two or more as in "in March and April"; or a range without "from".
     fn listed(&self, at: usize) -> Option<Found> {
         if let Some(range) = self.pair(at, Place::Anywhere, &TO) {
             return Some(range);
@@ -165,7 +166,7 @@ impl<'a> Grammar<'a> {
         while self.is(all.end, &["and", "or"]) && all.end + 1 < self.words.len() {
             let Some(next) = self.point(all.end + 1, Place::AfterTimeWord) else { break };
             let mut kind = all.kind.min(next.kind);
-            // The months of "in March and April 2023" are of one year.
+            // The months of "in March and April 2023" belong to one year.
             if next.kind == Kind::Absolute && all.kind == Kind::Recurring {
                 let year = self.choosing(Which::Of(next.period.from.year()));
                 (all, kind) = (year.point(at, Place::Anywhere)?, next.kind);
@@ -179,7 +180,7 @@ impl<'a> Grammar<'a> {
         Some(Found { from, until, kind: all.kind, end: all.end })
     }
 
-    /// A period, with the time of day if one is told.
+    /// Reads a period, with the time of day if there is one.
     fn point(&self, at: usize, place: Place) -> Option<Point> {
         let inner = Self { depth: self.depth.checked_sub(1)?, ..*self };
         let point = inner
@@ -191,23 +192,24 @@ impl<'a> Grammar<'a> {
         Some(self.at_time_of_day(point))
     }
 
-    /// The word `at`, in lower case, if it goes on from the one before it.
+    /// Returns the word `at`, in lower case, if only a space or hyphen separates it from the one
+    /// before.
     fn word(&self, at: usize) -> Option<&'a str> {
         let word = self.words.get(at)?;
         matches!(word.gap, Gap::Space | Gap::Hyphen).then_some(word.lower.as_str())
     }
 
-    /// Whether a word goes on from the one before `at`.
+    /// Returns whether only a space or hyphen separates the word `at` from the one before.
     fn goes_on(&self, at: usize) -> bool {
         self.word(at).is_some()
     }
 
-    /// Whether the word `at` goes on from the one before it and is one of `choices`.
+    /// Returns whether the word `at` continues the one before it and is one of `choices`.
     fn is(&self, at: usize, choices: &[&str]) -> bool {
         self.word(at).is_some_and(|word| choices.contains(&word))
     }
 
-    /// Whether the word before `at` is one of `choices`.
+    /// Returns whether the word before `at` is one of `choices`.
     fn is_after(&self, at: usize, choices: &[&str]) -> bool {
         self.before(at).is_some_and(|word| choices.contains(&word))
     }
@@ -217,20 +219,21 @@ impl<'a> Grammar<'a> {
         self.words.get(at.checked_sub(1)?).map(|word| word.lower.as_str())
     }
 
-    /// Where the words at `at` end, if they are these.
+    /// Returns the end of `words` if they stand at `at`.
     fn phrase(&self, at: usize, words: &[&str]) -> Option<usize> {
         (self.words.get(at)?.lower == words[0]).then_some(())?;
         let mut rest = words.iter().enumerate().skip(1);
         rest.all(|(index, word)| self.is(at + index, &[word])).then_some(at + words.len())
     }
 
-    /// Past "the" or "this".
+    /// Returns the position after "the" or "this".
     fn past_the(&self, at: usize) -> usize {
         let is_article = matches!(self.words[at].lower.as_str(), "the" | "this");
         if is_article && self.word(at + 1).is_some() { at + 1 } else { at }
     }
 
-    /// Whether the word `at` seems to be what the words before it only describe: "on Halloween candy".
+    /// Returns whether the word `at` seems to be a noun that the words before it only describe: "on
+    /// Halloween candy".
     fn is_noun(&self, at: usize) -> bool {
         self.word(at).is_some_and(|word| {
             !self.words[at].is_capitalised
@@ -240,7 +243,7 @@ impl<'a> Grammar<'a> {
         })
     }
 
-    /// Whether the word `at` is written as part of a name: "The Day After Tomorrow".
+    /// Returns whether the word `at` is capitalised as part of a name: "The Day After Tomorrow".
     fn is_name(&self, at: usize) -> bool {
         self.words[at].is_capitalised && !self.words[at].begins_sentence()
     }

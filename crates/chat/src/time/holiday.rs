@@ -1,4 +1,4 @@
-//! Days that have a name and can be computed.
+//! Holidays that can be computed.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
@@ -10,12 +10,12 @@ enum Rule {
     Fixed(i8, i8),
     /// Days after Easter Sunday.
     Easter(i64),
-    /// Month, which such weekday in it (-1 is the last), the weekday, days after it.
+    /// Month, number of the weekday in it (-1 is the last), the weekday, days after it.
     Weekday(i8, i8, Weekday, i64),
 }
 
-/// The names as words without `'s`, the longer before those that they begin with. Where countries differ, the
-/// United States' is meant.
+/// Names as words without `'s`, longer names before those that they begin with. If countries
+/// differ, the holiday of the United States is meant.
 const HOLIDAYS: [(&[&str], Rule); 25] = [
     (&["christmas", "eve"], Rule::Fixed(12, 24)),
     (&["christmas", "day"], Rule::Fixed(12, 25)),
@@ -49,13 +49,13 @@ const HOLIDAYS: [(&[&str], Rule); 25] = [
 pub(super) struct Holiday(&'static Rule);
 
 impl Holiday {
-    /// The holiday whose name `matches`, and of how many words it is.
+    /// Returns the holiday whose name `matches`, and the number of words of the name.
     pub(super) fn find(matches: impl Fn(&[&str]) -> bool) -> Option<(Self, usize)> {
         let (name, rule) = HOLIDAYS.iter().find(|(name, _)| matches(name))?;
         Some((Self(rule), name.len()))
     }
 
-    /// Its day in `year`.
+    /// Returns its day in `year`.
     pub(super) fn in_year(self, year: i16) -> Option<Period> {
         let date = match *self.0 {
             Rule::Fixed(month, day) => Date::new(year, month, day).ok()?,
@@ -70,8 +70,8 @@ impl Holiday {
     }
 }
 
-/// Easter Sunday of the Gregorian calendar, by the algorithm printed without an author's name in Nature 13, 1876,
-/// page 487; its variables are letters there, too.
+/// Computes Easter Sunday of the Gregorian calendar by the anonymous algorithm in Nature 13, 1876,
+/// page 487. The variables are named by letters there, too.
 fn easter(year: i16) -> Option<Date> {
     let year = i32::from(year);
     let a = year.rem_euclid(19);

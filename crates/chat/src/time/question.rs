@@ -1,4 +1,4 @@
-//! Which of the times in a question it asks about.
+//! Selection of the time that a question asks about.
 
 use clew_core::TimeRange;
 use jiff::civil::DateTime;
@@ -8,30 +8,37 @@ use super::grammar::Found;
 use super::word::{self, Gap, Word};
 use super::{Kind, Moment, found};
 
-/// The range of time in which that happened about which a question asks; `None` if it names none. It is made of whole
-/// days, for what happened this morning may have been told at night.
+/// Returns the range of time in which the subject of a question happened. Returns `None` if the
+/// question names none. The range consists of whole days, because something that happened this
+/// morning may have been said at night.
 ///
-/// Many events are told days after they happened, so only what carries the times of its events may be filtered; by when
-/// it was told, it is to be ranked with [`super::closeness`] at most.
+/// Many events are mentioned days after they happened. Filter by this range only if the data have
+/// the times of their events. By the time at which something was said, only rank, with
+/// [`super::closeness`].
 ///
-/// A missing range costs a search over everything, a wrong one the answer (appendix E.4). So none is told
+/// A missing range costs a search over everything, and a wrong one costs the answer (appendix E.4).
+/// There is no range
 ///
-/// - where a time is asked for and none is given ("When did I …", "How many days ago …");
-/// - for the distance of two events ("How many weeks passed between …", "How many days before …"), of which a time may
-///   tell only one; for how long something had been so; for how old someone was;
-/// - for habits ("What time do I usually get up on Monday?"), except in a range that hangs on nothing;
-/// - for the future: what is planned for next month was told before. So what only begins later is left out, and where
-///   plans or advice are asked for ("any tips for this weekend?"), whatever is not over.
+/// - if a time is asked for and none is given ("When did I …", "How many days ago …");
+/// - for the distance of two events ("How many weeks passed between …", "How many days before …"),
+///   because a time may belong to only one of them; for how long something had been so; for how old
+///   someone was;
+/// - for habits ("What time do I usually get up on Monday?"), except for absolute times;
+/// - for the future: plans for next month were made before it. A time that begins later is ignored
+///   and, if the question asks for plans or advice ("any tips for this weekend?"), every time that
+///   is not over.
 ///
-/// Of several times, those that name their year are taken alone, for "last Friday" beside "on 23 January 2022" may be
-/// relative to it. Then the part that all have in common, or if there is none the range over all. A time in a
-/// clause bounds as that does: "since I began two weeks ago".
+/// If some of several times name their year, only these count, because "last Friday" beside "on 23
+/// January 2022" may be relative to it. The result is the part that all times have in common, or
+/// else the range over all of them. A time in a clause bounds as the clause does: "since I began
+/// two weeks ago".
 ///
 /// ```
 /// use clew_chat::time::{Moment, asked_about};
 ///
 /// let asked_at = Moment::try_new("2023-05-24T18:00:00Z".parse()?, 0)?;
-/// let range = asked_about("Which cake did I bake last weekend?", asked_at).expect("it names a time");
+/// let range =
+///     asked_about("Which cake did I bake last weekend?", asked_at).expect("it names a time");
 /// assert_eq!(range.from, Some("2023-05-20".parse()?));
 /// assert_eq!(range.until, Some("2023-05-22".parse()?));
 /// assert_eq!(asked_about("Which cake did I bake first?", asked_at), None);
@@ -58,11 +65,11 @@ pub fn asked_about(question: &str, asked_at: Moment) -> Option<TimeRange> {
         times.retain(|time| time.kind == Kind::Absolute);
     }
     let mut range = combined(&times)?;
-    // "a few months ago compared to now"
+    // The case of "a few months ago compared to now".
     if asks.of_now && range.kind != Kind::Absolute {
         range.until = None;
     }
-    // "so far", "by 2030": all that is remembered lies before that.
+    // "So far", "by 2030": everything that is remembered lies before that.
     let says_nothing = range.from.is_none() && !is_over(&range, now);
     (!says_nothing).then(|| asked_at.range(&range))?
 }
@@ -71,9 +78,9 @@ fn is_over(time: &Found, now: DateTime) -> bool {
     time.until.is_some_and(|until| until <= now)
 }
 
-/// What words of a question tell of the kind of its answer.
+/// Properties of the answer that a question asks for.
 struct Asks {
-    /// For the time from one event to another, or for how long something had lasted.
+    /// The time between two events, or how long something had lasted.
     for_distance: bool,
     of_habit: bool,
     of_plans: bool,
@@ -140,7 +147,8 @@ const PLANS: [&str; 20] = [
     "would",
 ];
 
-/// "the rent for last month" was not paid in it.
+/// Returns whether a time describes something else: "the rent for last month" was not paid in that
+/// month.
 fn is_attribute(words: &[Word], at: usize) -> bool {
     let is_for = at > 0 && words[at - 1].lower == "for" && words[at].gap == Gap::Space;
     is_for
@@ -150,12 +158,13 @@ fn is_attribute(words: &[Word], at: usize) -> bool {
         )
 }
 
-/// How many words may stand between "since" and a time, without its preposition; fewer are the name of an hour:
-/// "after work on Monday".
+/// Number of words that may stand between "since" and a time, not counting its preposition. A
+/// single word names an hour: "after work on Monday".
 const CLAUSE_WORDS: std::ops::RangeInclusive<usize> = 2..=12;
 
-/// "since I began three weeks ago" bounds what is asked as "since three weeks ago" does. The time itself stays in the
-/// range: "before the concert in May" may still be in May.
+/// Applies the bound of a clause: "since I began three weeks ago" bounds the question as "since
+/// three weeks ago" does. The time itself stays in the range: "before the concert in May" may still
+/// be in May.
 fn bounded_by_clause(words: &[Word], at: usize, time: Found) -> Found {
     let is_placed = at > 0 && matches!(words[at - 1].lower.as_str(), "in" | "on" | "at");
     let end = at - usize::from(is_placed);
@@ -185,7 +194,7 @@ fn whole_days(time: Found) -> Option<Found> {
     Some(Found { from, until, ..time })
 }
 
-/// What all times have in common, or from the first to the last.
+/// Returns what all times have in common, or else the range from the first to the last.
 fn combined(times: &[Found]) -> Option<Found> {
     let (first, rest) = times.split_first()?;
     let (mut common, mut over_all) = (*first, *first);

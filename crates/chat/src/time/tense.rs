@@ -1,4 +1,4 @@
-//! Whether words tell of the past or the future, by the verbs beside them.
+//! Tense of clauses, judged by their verbs.
 
 use super::word::Word;
 
@@ -9,8 +9,8 @@ pub(super) enum Tense {
     Future,
 }
 
-/// The tense of each word's clause: "on Monday I will" tells of the future, and the Monday in "I was there on Monday and
-/// will go again" is past.
+/// Returns the tense of each word's clause. "On Monday I will" is future, and the Monday in "I was
+/// there on Monday and will go again" is past.
 pub(super) fn tenses(words: &[Word]) -> Vec<Tense> {
     let mut tenses = vec![Tense::Unknown; words.len()];
     let mut tense = Tense::Unknown;
@@ -32,7 +32,7 @@ pub(super) fn tenses(words: &[Word]) -> Vec<Tense> {
             }
             tense = told;
         } else if lower == "by" && next != "the" && tense == Tense::Unknown {
-            // What is to be done by Friday is not done.
+            // Something due by Friday is not done yet.
             tense = Tense::Future;
         }
         tenses[at] = tense;
@@ -49,12 +49,13 @@ fn is_future(lower: &str, next: &str) -> bool {
         "coming" => next == "up",
         "looking" => next == "forward",
         _ if lower.ends_with("'ll") => true,
-        // "I'm meeting her on Monday"
+        // The form "I'm meeting her on Monday".
         _ => (lower.ends_with("'m") || lower.ends_with("'re")) && next.ends_with("ing"),
     }
 }
 
-/// Only the most frequent; "-ed" is the rest. Participles of what is planned are none.
+/// Returns whether a word is a past form: the most frequent ones, and words in "-ed" except
+/// participles of plans.
 fn is_past(lower: &str) -> bool {
     match lower {
         "planned" | "scheduled" | "excited" | "supposed" | "need" | "needed" => false,

@@ -1,4 +1,4 @@
-//! Tables of expressions with what they mean.
+//! Tables of expressions with their meanings.
 
 mod dates;
 mod distances;
@@ -11,11 +11,11 @@ use jiff::fmt::temporal::Pieces;
 
 use super::{Moment, mentions};
 
-/// A text, and the range that it means: `day`, `from until` in days or local times, with `..` for an open side; nothing
-/// for none.
+/// A text and the range that it means: `day`, or `from until` in days or local times, with `..` for
+/// an open side. Empty for no range.
 type Row = (&'static str, &'static str);
 
-/// The moment that `written` tells with its offset.
+/// Returns the moment that `written` describes, with its offset.
 fn moment(written: &str) -> Moment {
     let time = written.parse::<jiff::Timestamp>().unwrap();
     let offset = Pieces::parse(written).unwrap().to_numeric_offset().unwrap();
@@ -59,7 +59,7 @@ fn shown(range: Option<TimeRange>) -> String {
     format!("{} {}", side(range.from), side(range.until))
 }
 
-/// The range of the only expression in a text.
+/// Returns the range of the only expression in a text.
 fn mentioned(text: &str, at: Moment) -> Option<TimeRange> {
     let found = mentions(text, at);
     assert!(found.len() < 2, "{text}: {found:?}");

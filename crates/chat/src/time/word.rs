@@ -1,4 +1,4 @@
-//! The words of a text as the grammar reads them, and what single words mean.
+//! Words of a text as the grammar reads them, and the meaning of single words.
 
 use clew_core::Span;
 use clew_text::{spelt_number, spelt_ordinal};
@@ -6,30 +6,30 @@ use jiff::civil::Weekday;
 
 use super::calendar::Unit;
 
-/// What stands between a word and the one before it.
+/// The separator between a word and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gap {
     Space,
     Comma,
-    /// A hyphen or dash, without spaces.
+    /// A hyphen or dash without spaces.
     Hyphen,
     Colon,
     Slash,
-    /// Anything else, or the text begins.
+    /// Anything else.
     Break,
-    /// A sentence ends.
+    /// The end of a sentence, or the beginning of the text.
     Sentence,
 }
 
 pub(super) struct Word {
     pub(super) span: Span,
-    /// In lower case, without `'s`.
+    /// The word in lower case, without `'s`.
     pub(super) lower: String,
-    /// Whether there was `'s`.
+    /// Whether it had `'s`.
     pub(super) possesses: bool,
-    /// Whether it is written as names are: a capital first, others small.
+    /// Whether it is written like a name: the first letter upper case, the second lower case.
     pub(super) is_capitalised: bool,
-    /// Whether it stands in quotation marks, as titles do.
+    /// Whether it is in quotation marks, as titles are.
     pub(super) is_quoted: bool,
     pub(super) gap: Gap,
 }
@@ -60,7 +60,7 @@ pub(super) fn words(text: &str) -> Vec<Word> {
             gap: if words.is_empty() { Gap::Sentence } else { gap_kind(gap, is_abbreviated) },
         });
     }
-    // A mark that nothing closes quotes nothing.
+    // A mark that is never closed quotes nothing.
     if let Some((_, opened_at)) = quotes.open {
         for word in words.iter_mut().filter(|word| word.span.start > opened_at) {
             word.is_quoted = false;
@@ -69,7 +69,7 @@ pub(super) fn words(text: &str) -> Vec<Word> {
     words
 }
 
-/// "1,2023" is one number by the rules of Unicode; after a month it is a day and a year.
+/// Splits "1,2023", which is one number by the rules of Unicode, into a day and a year.
 fn day_and_year(text: &str, span: Span) -> impl Iterator<Item = Span> {
     let comma = text[span.start..span.end].find(',').filter(|comma| {
         let (day, year) =
@@ -106,14 +106,15 @@ fn is_capitalised(word: &str) -> bool {
     chars.next().is_some_and(char::is_uppercase) && chars.next().is_some_and(char::is_lowercase)
 }
 
-/// The quotation that is open, by its closing mark, and where it was opened.
+/// The closing mark of the open quotation, and the position where it was opened.
 #[derive(Default)]
 struct Quotes {
     open: Option<(char, usize)>,
 }
 
 impl Quotes {
-    /// A single mark opens only after a space and closes only before none of a word, for it may be an apostrophe.
+    /// Processes the marks in a gap. A single mark opens only if no word precedes it and closes
+    /// only if no word follows, because it may be an apostrophe.
     fn pass(&mut self, text: &str, from: usize, until: usize) {
         for (at, mark) in text[from..until].char_indices() {
             let at = from + at;
@@ -137,12 +138,12 @@ impl Quotes {
     }
 }
 
-/// The number of a month by its name or its abbreviation.
+/// Returns the number of a month by its name or abbreviation.
 pub(super) fn month(lower: &str) -> Option<i8> {
     i8::try_from(clew_text::month(lower)?).ok()
 }
 
-/// Whether a month's word is as often another: a name, a verb, an adjective.
+/// Returns whether the word for a month is often something else: a name, a verb, an adjective.
 pub(super) fn is_doubtful_month(lower: &str) -> bool {
     matches!(lower, "march" | "april" | "may" | "june" | "august" | "mar" | "jun" | "jan" | "dec")
 }
@@ -160,7 +161,7 @@ pub(super) fn weekday(lower: &str) -> Option<Weekday> {
     })
 }
 
-/// The month with which a season begins.
+/// Returns the first month of a season.
 pub(super) fn season(lower: &str) -> Option<i8> {
     Some(match lower {
         "spring" | "springtime" => 3,
@@ -171,7 +172,7 @@ pub(super) fn season(lower: &str) -> Option<i8> {
     })
 }
 
-/// A unit, and whether the word is its plural.
+/// Returns a unit, and whether the word is its plural.
 pub(super) fn unit(lower: &str) -> Option<(Unit, bool)> {
     let singular = lower.strip_suffix('s').unwrap_or(lower);
     let unit = match singular {
@@ -187,7 +188,7 @@ pub(super) fn unit(lower: &str) -> Option<(Unit, bool)> {
     Some((unit, singular != lower))
 }
 
-/// A number of at most four digits, or spelt up to twenty and in tens up to ninety.
+/// Returns a number of at most four digits, or spelt up to twenty and in tens up to ninety.
 pub(super) fn number(lower: &str) -> Option<i64> {
     if lower.len() <= 4 && lower.bytes().all(|byte| byte.is_ascii_digit()) {
         return lower.parse().ok();
@@ -195,19 +196,19 @@ pub(super) fn number(lower: &str) -> Option<i64> {
     spelt_number(lower).filter(|number| *number > 0).map(i64::from)
 }
 
-/// A whole number written in `digits` digits.
+/// Returns a whole number written in `digits` digits.
 pub(super) fn digits(lower: &str, digits: std::ops::RangeInclusive<usize>) -> Option<i16> {
     let is_number =
         digits.contains(&lower.len()) && lower.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| lower.parse().ok()).flatten()
 }
 
-/// A year that can be told from other numbers: of four digits, from 1900 to 2099.
+/// Returns a year that is distinguishable from other numbers: four digits, from 1900 to 2099.
 pub(super) fn year(lower: &str) -> Option<i16> {
     digits(lower, 4..=4).filter(|year| (1900..2100).contains(year))
 }
 
-/// An ordinal up to 31, in digits; `last` is -1; spelt up to the fifth.
+/// Returns an ordinal: up to 31 in digits, up to the fifth if spelt, and -1 for `last`.
 pub(super) fn ordinal(lower: &str) -> Option<i64> {
     let spelt = match lower {
         "last" | "final" => -1,
@@ -220,7 +221,7 @@ pub(super) fn ordinal(lower: &str) -> Option<i64> {
     Some(spelt)
 }
 
-/// A day of a month, as a number or an ordinal in digits.
+/// Returns a day of a month, from a number or an ordinal in digits.
 pub(super) fn day_of_month(lower: &str) -> Option<i8> {
     let day = digits(lower, 1..=2).map(i64::from);
     let ordinal =

@@ -1,4 +1,4 @@
-//! Amounts that a statement tells, each with what it is an amount of.
+//! Amounts in a statement, each with its unit.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use clew_text::{month, spelt_number, spelt_ordinal};
 
 use super::word::Word;
 
-/// Words after a number that may tell what it counts: "25 new postcards".
+/// Maximum number of words after a number that name what it counts: "25 new postcards".
 const MAX_UNIT_WORDS: usize = 3;
 
-/// What an amount is of. Amounts of different units are no values of one attribute.
+/// Unit of an amount. Amounts of different units are not values of one attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// A time of day.
@@ -18,9 +18,9 @@ pub(super) enum Unit {
     Money,
     /// A share.
     Percent,
-    /// How often something is done.
+    /// A frequency.
     Often,
-    /// What is counted or measured: the terms after the number.
+    /// Something counted or measured: the terms after the number.
     Of(BTreeSet<String>),
 }
 
@@ -33,13 +33,13 @@ impl Unit {
     }
 }
 
-/// An amount, and which words tell it.
+/// An amount, and the words that express it.
 #[derive(Clone, Debug)]
 pub(super) struct Amount {
     pub(super) unit: Unit,
     pub(super) value: String,
     pub(super) first: usize,
-    /// One past the last.
+    /// One past the last word.
     pub(super) end: usize,
 }
 
@@ -48,7 +48,7 @@ impl Unit {
         matches!(self, Self::Of(terms) if terms.contains(term))
     }
 
-    /// Whether amounts of it are of what goes on, rather than of what happened once.
+    /// Returns whether such amounts describe something ongoing rather than a single event.
     pub(super) fn is_of_habits(&self) -> bool {
         matches!(self, Self::Often | Self::Clock)
     }
@@ -60,7 +60,7 @@ impl Amount {
     }
 }
 
-/// The amounts of a statement, and the dates that it writes in digits.
+/// Returns the amounts of a statement, and the dates that it writes in digits.
 pub(super) fn amounts(words: &[Word<'_>]) -> (Vec<Amount>, BTreeSet<String>) {
     let (mut amounts, mut dates) = (Vec::new(), BTreeSet::new());
     let mut at = 0;
@@ -83,7 +83,7 @@ pub(super) fn amounts(words: &[Word<'_>]) -> (Vec<Amount>, BTreeSet<String>) {
     (amounts, dates)
 }
 
-/// What words tell, and which.
+/// The meaning of words, and their range.
 struct Read {
     what: What,
     first: usize,
@@ -102,7 +102,7 @@ fn lower<'a>(words: &'a [Word<'_>], at: usize) -> &'a str {
     words.get(at).map_or("", |word| word.lower.as_str())
 }
 
-/// "twice a week", "three times a month", "every other week", "daily".
+/// Reads "twice a week", "three times a month", "every other week", "daily".
 fn often(words: &[Word<'_>], first: usize) -> Option<Read> {
     let is = |value: String, end: usize| {
         Some(Read { what: What::Amount(Unit::Often, value), first, end })
@@ -135,7 +135,7 @@ fn often(words: &[Word<'_>], first: usize) -> Option<Read> {
     is(format!("{times} {step}{length}"), at + 1)
 }
 
-/// A number in digits or spelt, with what it counts.
+/// Reads a number in digits or spelt, with what it counts.
 fn number(words: &[Word<'_>], first: usize) -> Option<Read> {
     let Digits { value, end, suffix, joint } = digits(words, first)?;
     let next = lower(words, end);
@@ -172,7 +172,7 @@ struct Digits<'a> {
     end: usize,
     /// Letters after the digits.
     suffix: &'a str,
-    /// What joins several numbers to one: "8:30", "5-6", "7/22".
+    /// The character that joins several numbers to one: "8:30", "5-6", "7/22".
     joint: &'a str,
 }
 
@@ -198,8 +198,9 @@ fn digits<'a>(words: &'a [Word<'_>], first: usize) -> Option<Digits<'a>> {
     Some(digits)
 }
 
-/// What the number `words[first..end]` counts: the terms after it, up to a sign or a word of grammar. Nothing where it
-/// tells how far off something is, or which part of the rest.
+/// Returns what the number `words[first..end]` counts: the terms after it, up to a sign or a word
+/// of grammar. Returns `None` if the number is a distance in time, or a part such as "the last
+/// two".
 fn counted(words: &[Word<'_>], first: usize, end: usize, suffix: &str) -> Option<Unit> {
     let after = words[end..].iter().take_while(|word| word.is_beside() && !word.is_digits());
     let terms: Vec<&String> = after.map_while(|word| word.term.as_ref()).collect();
@@ -217,7 +218,7 @@ fn counted(words: &[Word<'_>], first: usize, end: usize, suffix: &str) -> Option
     (!unit.is_empty()).then_some(Unit::Of(unit))
 }
 
-/// "a month", "an hour".
+/// Reads "a month", "an hour".
 fn single(words: &[Word<'_>], first: usize) -> Option<Read> {
     let is_article = matches!(lower(words, first), "a" | "an");
     length_of_time(lower(words, first + 1)).filter(|_| is_article)?;
@@ -225,7 +226,7 @@ fn single(words: &[Word<'_>], first: usize) -> Option<Read> {
         return None;
     }
     let unit = Unit::Of(BTreeSet::from([words[first + 1].term.clone()?]));
-    // What is counted is told after the number.
+    // The unit follows the number.
     Some(Read { what: What::Amount(unit, "1".to_owned()), first, end: first + 1 })
 }
 
@@ -233,7 +234,7 @@ fn before<'a>(words: &'a [Word<'_>], at: usize) -> &'a str {
     at.checked_sub(1).map_or("", |at| lower(words, at))
 }
 
-/// Whether what comes before this word tells how far off something is.
+/// Returns whether the words before this one are a distance in time.
 fn is_distance(word: &str) -> bool {
     matches!(word, "ago" | "ahead" | "later" | "earlier" | "away" | "before" | "after")
 }
@@ -255,8 +256,8 @@ fn length_of_time(word: &str) -> Option<&'static str> {
     })
 }
 
-/// The number that a word spells, in digits. No "second", which is also a length of time, and no "first", which
-/// counts nothing that may have changed.
+/// Returns the number that a word spells, in digits. Not "second", which is also a length of time,
+/// and not "first", which counts nothing that may have changed.
 fn count(word: &str) -> Option<String> {
     let spelt = match word {
         "single" => Some(1),

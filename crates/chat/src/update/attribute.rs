@@ -1,4 +1,4 @@
-//! What a statement tells of: attributes and their values.
+//! Attributes and their values in a statement.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use super::change::{Change, change};
 use super::slot::{Slot, slots};
 use super::word::{Word, is_planned, of_statement};
 
-/// Words before and after an amount that tell what it is an amount of.
+/// Number of words before and after an amount that describe it.
 const REACH: usize = 14;
-/// Of these, the nearest.
+/// Number of the nearest of these words.
 const NEAR: usize = 5;
 
-/// What can change of what a statement tells.
+/// The parts of a statement that a later one can supersede.
 #[derive(Clone, Debug)]
 pub(super) struct Attributes {
     amounts: Vec<Measured>,
@@ -21,21 +21,21 @@ pub(super) struct Attributes {
     /// Dates that are written in digits.
     dates: BTreeSet<String>,
     terms: BTreeSet<String>,
-    /// Whether it says that something is not so.
+    /// Whether it contains a negation.
     is_negated: bool,
 }
 
-/// An amount with what it is told of.
+/// An amount with its context.
 #[derive(Clone, Debug)]
 struct Measured {
     amount: Amount,
-    /// The terms around it, those of time left out.
+    /// Terms around it, except those of time.
     about: BTreeSet<String>,
-    /// Those of them that are written as names.
+    /// Terms among them that are written like names.
     names: BTreeSet<String>,
-    /// Those that stand nearest.
+    /// The nearest of these terms.
     near: BTreeSet<String>,
-    /// Whether it is not so yet.
+    /// Whether it is planned and does not hold yet.
     is_planned: bool,
 }
 
@@ -65,8 +65,9 @@ impl Attributes {
         Self { amounts, slots: slots(&words), change: change(&words), dates, terms, is_negated }
     }
 
-    /// Whether this tells another value of something that `older` told, if it was told later. `are_events_apart`
-    /// tells whether both tell of what happened on days, and not on the same.
+    /// Returns whether this statement gives another value than `older` for the same attribute, or
+    /// says that `older` no longer holds, provided it is later. `are_events_apart` returns whether
+    /// both are about events on days, with none in common.
     pub(super) fn supersede(&self, older: &Self, are_events_apart: impl Fn() -> bool) -> bool {
         let are_dates_apart = || {
             let dates = [&self.dates, &older.dates];
@@ -77,7 +78,7 @@ impl Attributes {
                 && !are_of_others(newer, old, [&self.terms, &older.terms])
                 && (newer.amount.unit.is_of_habits() || !are_dates_apart() && !are_events_apart())
         };
-        // Who tells one of several amounts again tells nothing new.
+        // A statement that repeats one of several amounts says nothing new.
         let tells_again = |newer: &Measured| {
             older.amounts.iter().any(|old| old.amount.is_equal_to(&newer.amount))
         };
@@ -98,8 +99,8 @@ impl Attributes {
 }
 
 impl Measured {
-    /// Whether both amounts are stated of one thing: enough terms around them are the same, and at least half of the
-    /// nearest ones.
+    /// Returns whether both amounts are about the same thing: enough terms around them agree, and
+    /// so do at least half of the nearest ones.
     fn is_of_one_attribute(&self, other: &Self) -> bool {
         let (unit, others) = (&self.amount.unit, &other.amount.unit);
         if self.is_planned || other.is_planned || !unit.is_one_with(others) {
@@ -119,20 +120,21 @@ impl Measured {
         weight >= least && if *unit == Unit::Often { this || that } else { this && that }
     }
 
-    /// Whether half of the nearest terms are around the other.
+    /// Returns whether half of the nearest terms are also around the other amount.
     fn is_near(&self, other: &Self) -> bool {
         let weigh = |term: &String| self.weight(other, term);
         let shared: usize = self.near.intersection(&other.about).map(weigh).sum();
         2 * shared >= self.near.iter().map(weigh).sum()
     }
 
-    /// What a term weighs: a name that both tell counts twice.
+    /// Returns the weight of a term. A name in both contexts counts twice.
     fn weight(&self, other: &Self, term: &str) -> usize {
         1 + usize::from(self.names.contains(term) && other.names.contains(term))
     }
 }
 
-/// Whether they are told of different names: each of its own, or, where it is money, one of a name more.
+/// Returns whether they are about different names: each has its own or, for money, one has an
+/// additional name.
 fn are_of_others(newer: &Measured, older: &Measured, terms: [&BTreeSet<String>; 2]) -> bool {
     let [of_newer, of_older] = terms;
     let (more, less) = (!newer.names.is_subset(of_older), !older.names.is_subset(of_newer));
@@ -142,7 +144,7 @@ fn are_of_others(newer: &Measured, older: &Measured, terms: [&BTreeSet<String>; 
     }
 }
 
-/// Words that tell when or how long, which amounts of anything share.
+/// Returns whether a word expresses a time or duration, which amounts of anything have in common.
 fn is_of_time(word: &str) -> bool {
     const WORDS: [&str; 18] = [
         "ago", "day", "days", "hour", "hours", "last", "minute", "minutes", "month", "months",

@@ -1,28 +1,28 @@
-//! Statements that something is not as it was.
+//! Statements that something is no longer so.
 
 use std::collections::BTreeSet;
 
 use super::word::Word;
 
-/// Least terms that the statement must share with what it takes back.
+/// Minimum number of terms that the statement must share with the one that it supersedes.
 const LEAST_SHARED: usize = 2;
-/// Words after the sign of a change that tell what has changed.
+/// Number of words, from the sign of a change, that describe what has changed.
 const REACH: usize = 8;
 
-/// What a statement says is over or different.
+/// A state that a statement says is over or different.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
-    /// The terms of what has changed.
+    /// Terms of what has changed.
     about: BTreeSet<String>,
 }
 
-/// The change that a statement tells of, if it does.
+/// Returns the change that a statement expresses, if there is one.
 pub(super) fn change(words: &[Word<'_>]) -> Option<Change> {
     (0..words.len()).find_map(|at| {
         let lower = |at: usize| words.get(at).map_or("", |word| word.lower.as_str());
         let (word, next) = (lower(at), lower(at + 1));
         let before = at.checked_sub(1).map_or("", lower);
-        // "I used to", "I've recently stopped"; not "I'm used to".
+        // Matches "I used to", "I've recently stopped", but not "I'm used to".
         let is_subject = || {
             let mut back = words[..at].iter().rev();
             let subject = back.find(|word| {
@@ -39,7 +39,7 @@ pub(super) fn change(words: &[Word<'_>]) -> Option<Change> {
             ("used", "to") if is_subject() => at + 2..at + 2 + REACH,
             ("stopped" | "quit", _) if is_subject() => at + 1..at + 1 + REACH,
             ("anymore", _) => at.saturating_sub(REACH)..at,
-            // What it was switched to says little of what it was before.
+            // The words after "to" describe the new state, not the former one.
             ("switched" | "changed", "from") if is_subject() || before == "and" => {
                 let after = words.get(at + 2..).unwrap_or_default().iter();
                 let from = after.take(REACH).take_while(|word| word.lower != "to");
@@ -60,7 +60,7 @@ impl Change {
     }
 }
 
-/// The terms of the clause that begins with `near`, or ends with it.
+/// Returns the terms of the clause that begins with `near`, or ends with it.
 fn clause(near: &[Word<'_>], is_after: bool) -> BTreeSet<String> {
     let ends = |word: &Word<'_>| {
         matches!(word.lower.as_str(), "and" | "but" | "so" | "because" | "since" | "when" | "which")

@@ -1,4 +1,5 @@
-//! Updates in the conversations of LongMemEval, from where the user keeps them.
+//! Measurement of updates on the LongMemEval and LoCoMo data in the folder that `CLEW_EVAL_DATA`
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -11,23 +12,23 @@ use clew_core::Attributes;
 
 use super::*;
 
-/// A question with all that was said before it.
+/// A question with all turns before it.
 struct Asked {
     id: String,
     kind: String,
     turns: Vec<Turn>,
-    /// The turns that hold its answer.
+    /// The turns that contain its answer.
     answers: BTreeSet<TurnId>,
 }
 
-/// The questions of the oracle file, in the folder that `CLEW_EVAL_DATA` names.
+/// Returns the questions of the oracle file.
 fn oracle() -> Vec<Asked> {
     let records = unzipped("longmemeval/oracle.jsonl.gz");
     let sessions = |record: &Value| record["haystack_sessions"].as_array().unwrap().clone();
     records.iter().map(|record| question(record, &sessions(record))).collect()
 }
 
-/// The questions with all of their haystacks.
+/// Returns the questions with their whole haystacks.
 fn haystacks() -> Vec<Asked> {
     let sessions = unzipped("longmemeval/s_sessions.jsonl.gz");
     let sessions: BTreeMap<&str, &Value> = sessions
@@ -56,7 +57,7 @@ fn path(file: &str) -> PathBuf {
     PathBuf::from(data).join(file)
 }
 
-/// What was said in each conversation of LoCoMo. Times are left at one a session.
+/// Returns the turns of each conversation of LoCoMo. Sessions get artificial times, a week apart.
 fn conversations() -> Vec<Vec<Turn>> {
     let text = std::fs::read_to_string(path("locomo/locomo.json")).unwrap();
     let all: Value = serde_json::from_str(&text).unwrap();
@@ -113,14 +114,14 @@ fn question(record: &Value, sessions: &[Value]) -> Asked {
     Asked { id: text(&record["question_id"]), kind: text(&record["question_type"]), turns, answers }
 }
 
-/// Of `2023/05/20 (Sat) 02:21`.
+/// Parses a time such as `2023/05/20 (Sat) 02:21`.
 fn time(date: &str) -> Timestamp {
     let (day, clock) = date.split_once(" (").unwrap();
     let clock = clock.split_once(") ").unwrap().1;
     format!("{}T{clock}:00Z", day.replace('/', "-")).parse().unwrap()
 }
 
-/// How many old statements are linked to the new ones, and how many links there are.
+/// Prints the number of questions with links between their evidence, and the number of links.
 #[test]
 #[ignore = "needs CLEW_EVAL_DATA"]
 fn updates_of_longmemeval() {

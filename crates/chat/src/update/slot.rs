@@ -1,29 +1,29 @@
-//! Attributes that have one value at a time, told by the words around it: where someone lives, where and as what they
-//! work, what they like best.
+//! Attributes with one value at a time, recognised by the words around it: home, employer,
+//! position, favourite and latest things.
 
 use std::collections::BTreeSet;
 
 use super::word::{Word, is_planned};
 
-/// Words after the verb among which a name begins: "moved back to the city of Lyon".
+/// Number of words after the verb in which a name may begin: "moved back to the city of Lyon".
 const REACH: usize = 4;
-/// Words before the verb among which its subject is.
+/// Number of words before the verb in which its subject may be.
 const SUBJECT_WORDS: usize = 4;
-/// Most words of what something is the favourite of, and of a position.
+/// Maximum number of words of the kind of a favourite thing, and of a position.
 const MAX_WORDS: usize = 4;
 
-/// What a value is of.
+/// Kind of attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Where someone lives.
+    /// The place where someone lives.
     Home,
-    /// Whom someone works for.
+    /// The employer.
     Employer,
-    /// What someone works as.
+    /// The position at work.
     Position,
-    /// What is liked best among what these terms say.
+    /// The favourite thing of the kind that these terms describe.
     Favourite(BTreeSet<String>),
-    /// Which of what these terms say is the latest, or the one that there is now.
+    /// The latest or current thing of the kind that these terms describe.
     Latest(BTreeSet<String>),
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Slot {
     pub(super) value: BTreeSet<String>,
 }
 
-/// The attributes that a statement gives values.
+/// Returns the attributes to which a statement gives values.
 pub(super) fn slots(words: &[Word<'_>]) -> Vec<Slot> {
     (0..words.len()).filter_map(|at| slot(words, at)).collect()
 }
@@ -72,8 +72,8 @@ fn slot(words: &[Word<'_>], at: usize) -> Option<Slot> {
     (!value.is_empty()).then_some(Slot { kind, value })
 }
 
-/// Whether the words before `at` tell that it is so of the speaker, and now: not of others, nor once, nor as a wish
-/// ("used to live in", "want to work at").
+/// Returns whether the words before `at` say that it holds for the speaker, and now: not for
+/// others, formerly or as a wish ("used to live in", "want to work at").
 fn is_own(words: &[Word<'_>], at: usize) -> bool {
     let mut subject = words[..at].iter().rev().take(SUBJECT_WORDS);
     let mut near = subject.clone().take_while(|word| word.is_followed);
@@ -88,11 +88,11 @@ fn is_own(words: &[Word<'_>], at: usize) -> bool {
         && !words.iter().any(is_past)
 }
 
-/// The terms of the name that begins soon after `from`.
+/// Returns the terms of the name that begins soon after `from`.
 fn name(words: &[Word<'_>], from: usize) -> BTreeSet<String> {
     let rest = words.get(from..).unwrap_or_default();
     let before = rest.iter().take(REACH).take_while(|word| !word.is_name);
-    // No other clause in between.
+    // No other clause may be in between.
     let skipped = before.clone().count();
     if before.clone().skip(1).any(|word| !word.is_beside()) {
         return BTreeSet::new();
@@ -102,7 +102,8 @@ fn name(words: &[Word<'_>], from: usize) -> BTreeSet<String> {
     name.filter_map(|(_, word)| word.term.clone()).collect()
 }
 
-/// The terms of a thing and those of its name: "hive is Heather Moon", "hive, Heather Moon", "trip to Lyon".
+/// Returns the terms of a thing and of its name: "hive is Heather Moon", "hive, Heather Moon",
+/// "trip to Lyon".
 fn named(words: &[Word<'_>], from: usize) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
     let (topic, after) = phrase(words, from);
     let word = words.get(after)?;
@@ -111,7 +112,8 @@ fn named(words: &[Word<'_>], from: usize) -> Option<(BTreeSet<String>, BTreeSet<
     (is_told && !topic.is_empty()).then(|| (topic, name(words, after)))
 }
 
-/// The terms of the words from `from` on, up to one of grammar, a name or a sign, and where that is.
+/// Returns the terms from `from` up to a word of grammar, a name or a sign, and the position of
+/// that.
 fn phrase(words: &[Word<'_>], from: usize) -> (BTreeSet<String>, usize) {
     let mut at = from + usize::from(words.get(from).is_some_and(|word| word.is_article()));
     let mut terms = BTreeSet::new();

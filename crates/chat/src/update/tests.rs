@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A statement of the user on a day.
+/// Returns a statement of the user on a day.
 fn said(day: u32, text: &str) -> Turn {
     Turn {
         id: TurnId { session: format!("day-{day:02}").parse().unwrap(), number: 0 },
@@ -99,18 +99,18 @@ fn what_is_over_is_taken_back() {
 #[test]
 fn other_things_are_left_alone() {
     for (older, newer) in [
-        // The same again.
+        // The same value.
         ("I keep four hives on my roof.", "I keep 4 hives on my roof."),
         // Planned.
         ("I keep four hives on my roof.", "I want to keep six hives on my roof."),
         ("I moved to Graz.", "I'm moving to Linz."),
-        // Of other things, or of other people and places.
+        // About other things, people or places.
         ("I keep four hives on my roof.", "I keep six hens on my roof."),
         ("I keep four hives near Graz in the woods.", "I keep six hives near Linz in the woods."),
         ("I live in Graz.", "My sister lives in Linz."),
         ("I live in Graz.", "My sister and her husband moved to Linz."),
         ("My favorite honey is Acacia Gold.", "My favorite tea is Morning Mist."),
-        // Events of other days.
+        // Events on other days.
         (
             "I sold 12 jars of honey at the market on 3 May.",
             "I sold 9 jars of honey at the market on 10 May.",
@@ -120,12 +120,12 @@ fn other_things_are_left_alone() {
             "I sold 9 jars at the market with Ben on 5/10.",
         ),
         ("I bought a saw for $20 for my hives.", "I bought a ladder for $50 for my house."),
-        // How long ago is no value.
+        // A distance in time is not a value.
         (
             "I bought my hives in the old town 3 months ago.",
             "I bought my hives in the old town 4 months ago.",
         ),
-        // Once, or wished for.
+        // Formerly, or as a wish.
         ("I live in Graz.", "I used to live in Linz."),
         ("I live in Graz.", "I'd like to live in Linz."),
         ("I live in Graz.", "I moved to Linz in 1999."),
@@ -194,7 +194,7 @@ fn without_times_only_the_order_within_a_session_is_known() {
         (at("a", 2, false, four), at("a", 1, false, six), vec![(six, four)]),
         (at("a", 1, false, four), at("b", 2, false, six), vec![]),
         (at("a", 1, true, four), at("a", 2, false, six), vec![]),
-        // At one time, by session and number.
+        // At the same time, the order is by session and number.
         (at("a", 1, true, four), at("b", 1, true, six), vec![(four, six)]),
         (at("b", 1, true, four), at("a", 9, true, six), vec![(six, four)]),
         (at("a", 2, true, four), at("a", 1, true, six), vec![(six, four)]),
@@ -228,7 +228,7 @@ fn three_hundred_statements_take_milliseconds() {
 
 /// Session and number.
 type Place = (u32, u32);
-/// Who says what, and on which day.
+/// Speaker, text and day.
 type Choice = ((&'static str, Role), &'static str, Option<u32>);
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {

@@ -1,21 +1,21 @@
-//! The words of a statement.
+//! Words of a statement.
 
 use clew_text::{is_grammar_word, terms, words};
 
 /// A word of a statement.
 #[derive(Clone, Debug)]
 pub(super) struct Word<'a> {
-    /// What stands between it and the word before, without white space.
+    /// Characters between it and the word before, without white space.
     pub(super) gap: &'a str,
-    /// In lower case, without what an apostrophe adds.
+    /// The word in lower case, without the part after an apostrophe.
     pub(super) lower: String,
-    /// What an apostrophe adds: `ll` of "I'll".
+    /// The part after an apostrophe: `ll` of "I'll".
     pub(super) ending: &'a str,
-    /// Whether another word follows with nothing but white space or a hyphen in between.
+    /// Whether another word follows with only white space or a hyphen in between.
     pub(super) is_followed: bool,
-    /// Its term, if it tells what the statement is about.
+    /// Its term, if the word has content.
     pub(super) term: Option<String>,
-    /// Whether it is written as a name, within a sentence.
+    /// Whether it is written like a name, within a sentence.
     pub(super) is_name: bool,
 }
 
@@ -28,7 +28,7 @@ impl Word<'_> {
         matches!(self.lower.as_str(), "a" | "an" | "the")
     }
 
-    /// Of this or the last century, in digits.
+    /// Returns whether it is a year of this or the last century in digits.
     pub(super) fn is_year(&self) -> bool {
         self.lower.len() == 4
             && matches!(self.lower.get(..2), Some("19" | "20"))
@@ -39,13 +39,13 @@ impl Word<'_> {
         matches!(self.lower.as_str(), "not" | "never") || self.ending == "t"
     }
 
-    /// Whether nothing but white space or a hyphen is between it and the word before.
+    /// Returns whether only white space or a hyphen separates it from the word before.
     pub(super) fn is_beside(&self) -> bool {
         matches!(self.gap, "" | "-")
     }
 }
 
-/// The words of a statement of `speaker`, whose name stands for "I" in it ([`crate::facts`]).
+/// Splits a statement of `speaker`, whose name replaces "I" in it ([`crate::facts`]), into words.
 pub(super) fn of_statement<'a>(text: &'a str, speaker: &str) -> Vec<Word<'a>> {
     let speaker = speaker.to_lowercase();
     let mut end = 0;
@@ -75,7 +75,7 @@ pub(super) fn of_statement<'a>(text: &'a str, speaker: &str) -> Vec<Word<'a>> {
     read
 }
 
-/// Whether what comes after these words, within their clause, is wanted or supposed.
+/// Returns whether something after these words, within their clause, is wanted or supposed.
 pub(super) fn is_planned(before: &[Word<'_>]) -> bool {
     for word in before.iter().rev() {
         if matches!(word.ending, "ll" | "d") || PLANS.contains(&&*word.lower) {
@@ -117,7 +117,8 @@ const PLANS: [&str; 25] = [
 ];
 const CONJUNCTIONS: [&str; 8] = ["and", "because", "but", "since", "so", "that", "when", "which"];
 
-/// Words of how something is said, which two statements share whatever they are about.
+/// Returns whether a word only says how something is said, so that statements share it whatever
+/// they are about.
 fn is_filler(word: &str) -> bool {
     FILLERS.binary_search(&word).is_ok()
 }

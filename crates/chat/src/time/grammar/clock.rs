@@ -1,10 +1,10 @@
-//! Times of day. Alone they name no point in time: it is 9 every day.
+//! Times of day. Alone they are not points in time, because they recur every day.
 
 use super::super::calendar::{Period, Unit};
 use super::super::word::{self, Gap};
 use super::{Grammar, Place, Point};
 
-/// Minutes after midnight, and how many of them.
+/// Start in minutes after midnight, and length in minutes.
 #[derive(Clone, Copy)]
 struct Stretch {
     from: i64,
@@ -14,7 +14,7 @@ struct Stretch {
 const HOUR: i64 = 60;
 
 impl Grammar<'_> {
-    /// "9 am on X", "noon yesterday", "the morning of X".
+    /// Reads "9 am on X", "noon yesterday", "the morning of X".
     pub(super) fn clocked(&self, at: usize) -> Option<Point> {
         let begin = self.past_the(at);
         let (stretch, end) = match self.clock(at) {
@@ -32,14 +32,14 @@ impl Grammar<'_> {
         day.within(stretch, day.end)
     }
 
-    /// Narrows `point` to the time of day that is told after it, if it is a day and one is told.
+    /// Narrows `point` to the time of day that follows it, if it is a day and one follows.
     pub(super) fn at_time_of_day(&self, point: Point) -> Point {
         self.time_of_day(point.end)
             .and_then(|(stretch, end)| point.within(stretch, end))
             .unwrap_or(point)
     }
 
-    /// "at 9 am", ", 14:30", "morning", "in the evening".
+    /// Reads "at 9 am", ", 14:30", "morning", "in the evening".
     fn time_of_day(&self, at: usize) -> Option<(Stretch, usize)> {
         let word = self.words.get(at)?;
         let at = match word.lower.as_str() {
@@ -58,12 +58,12 @@ impl Grammar<'_> {
         self.clock(at).or_else(named)
     }
 
-    /// "9 am", "9:30pm", "14:30", "9 o'clock", "noon".
+    /// Reads "9 am", "9:30pm", "14:30", "9 o'clock", "noon".
     fn clock(&self, at: usize) -> Option<(Stretch, usize)> {
         let word = self.words.get(at)?.lower.as_str();
         match word {
             "noon" | "midday" => return Some((Stretch { from: 12 * HOUR, minutes: HOUR }, at + 1)),
-            // The one with which the day ends.
+            // The midnight at which the day ends.
             "midnight" => return Some((Stretch { from: 24 * HOUR, minutes: HOUR }, at + 1)),
             _ => {}
         }
@@ -89,7 +89,7 @@ impl Grammar<'_> {
         } else {
             (None, at + 1)
         };
-        // The seconds of 14:30:59 tell nothing here.
+        // The seconds of 14:30:59 are ignored.
         if minute.is_some() && self.words.get(end).is_some_and(|word| word.gap == Gap::Colon) {
             end += 1;
         }
@@ -125,7 +125,7 @@ fn part_of_day(lower: &str) -> Option<Stretch> {
 }
 
 impl Point {
-    /// The part of the day that this point is, if it is one.
+    /// Returns the given part of the day that this point is. Returns `None` if it is not a day.
     fn within(self, stretch: Stretch, end: usize) -> Option<Self> {
         let is_day = Unit::Day.shift(self.period.from, 1)? == self.period.until;
         is_day.then_some(())?;
@@ -134,7 +134,7 @@ impl Point {
         Some(Self { period, end, ..self })
     }
 
-    /// The morning, the night and so on of the day that this point is.
+    /// Returns the morning, the night and so on of the day that this point is.
     pub(super) fn part_of_day(self, lower: &str) -> Option<Self> {
         self.within(part_of_day(lower)?, self.end)
     }

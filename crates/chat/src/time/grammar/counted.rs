@@ -1,4 +1,5 @@
-//! What is counted from a time: "two weeks ago", "in the last few months", "three days before Christmas".
+//! Times at a counted distance: "two weeks ago", "in the last few months", "three days before
+//! Christmas".
 
 use jiff::civil::{DateTime, Weekday};
 
@@ -7,14 +8,14 @@ use super::super::calendar::{Period, Unit, Which, start};
 use super::super::word::{self, Gap};
 use super::{Grammar, Place, Point};
 
-/// How many units; said exactly, both numbers are the same.
+/// A number of units. Both bounds are equal if it is exact.
 #[derive(Clone, Copy)]
 struct Count {
     least: i64,
     most: i64,
 }
 
-/// Some units of time, up to but without the word `end`.
+/// A number of units of time, named by words that end before the word `end`.
 #[derive(Clone, Copy)]
 struct Amount {
     count: Count,
@@ -27,9 +28,9 @@ impl Grammar<'_> {
         self.away(at).or_else(|| self.last_units(at)).or_else(|| self.next_to_other(at))
     }
 
-    /// "two weeks ago", "three days before X", "two months from now".
+    /// Reads "two weeks ago", "three days before X", "two months from now".
     fn away(&self, at: usize) -> Option<Point> {
-        // The "a week" of "half a week".
+        // "A week" in "half a week".
         if self.is_after(at, &["half"]) {
             return None;
         }
@@ -42,7 +43,7 @@ impl Grammar<'_> {
             }
             Some("before") => -1,
             Some("after") => 1,
-            // Only of the future: "I built it in two weeks" tells how long it took.
+            // Only in the future: "I built it in two weeks" tells how long it took.
             _ if matches!(self.which, Which::Coming) && self.is_after(at, &["in"]) => {
                 return self.around(self.now, amount, 1, Kind::Relative, amount.end);
             }
@@ -53,8 +54,9 @@ impl Grammar<'_> {
         self.around(other.period.from, amount, direction, other.kind, other.end)
     }
 
-    /// A stretch of one unit with the counted time in its middle: people who say "two weeks ago" have not counted
-    /// the days. With an inexact count, from the middle of the first to that of the last.
+    /// Returns a period of one unit with the counted time at its middle: people who say "two weeks
+    /// ago" have not counted the days. For an inexact count, it extends from the middle of the
+    /// first unit to the middle of the last.
     fn around(
         &self,
         time: DateTime,
@@ -79,13 +81,14 @@ impl Grammar<'_> {
         Some(Point { period, kind, end })
     }
 
-    /// Whether "more than" or its like stands before the count at `at`, and it counts back from now.
+    /// Returns whether the count at `at` is back from now and "more than" or a similar phrase
+    /// precedes it.
     pub(super) fn counts_at_least(&self, at: usize, end: usize) -> bool {
         let is_ago = self.words.get(end.wrapping_sub(1)).is_some_and(|word| word.lower == "ago");
         is_ago && self.is_after(at, &["over", "than", "least"])
     }
 
-    /// "in the last two weeks", "past few months", "next three days".
+    /// Reads "in the last two weeks", "past few months", "next three days".
     fn last_units(&self, at: usize) -> Option<Point> {
         if self.is_name(at) {
             return None;
@@ -98,7 +101,8 @@ impl Grammar<'_> {
         };
         self.goes_on(begin + 1).then_some(())?;
         let Amount { count, unit, end } = self.amount(begin + 1)?;
-        // "the last two days of the trip", and "the next two weeks I left" tells of any time.
+        // "The last two days of the trip" is excluded, and so is "the next two weeks I left", which
+        // can be any time.
         if self.is(end, &["of"]) || count.most < 1 {
             return None;
         }
@@ -110,14 +114,14 @@ impl Grammar<'_> {
         is_within.then_some(Point { period, kind: Kind::Relative, end })
     }
 
-    /// "the week before X", "the Friday after X", "last weekend before X", "the week of X".
+    /// Reads "the week before X", "the Friday after X", "last weekend before X", "the week of X".
     fn next_to_other(&self, at: usize) -> Option<Point> {
         let is_marked = matches!(self.words[at].lower.as_str(), "the" | "last" | "first");
         let begin = if is_marked && self.goes_on(at + 1) { at + 1 } else { at };
         let lower = self.words[begin].lower.as_str();
         let what = What::of(lower)?;
         let direction = self.word(begin + 1).filter(|_| is_marked)?;
-        // "the week before last", but not "the week before last Friday".
+        // "The week before last", but not "the week before last Friday".
         if direction == "before"
             && self.is(begin + 2, &["last"])
             && !self.goes_on_as_time(begin + 3)
@@ -161,7 +165,7 @@ impl Grammar<'_> {
         self.word(at).is_some_and(|lower| What::of(lower).is_some()) || self.named(at - 1).is_some()
     }
 
-    /// "two weeks", "a few days", "two or three months", "a year and a half".
+    /// Reads "two weeks", "a few days", "two or three months", "a year and a half".
     fn amount(&self, at: usize) -> Option<Amount> {
         if self.words[at].lower == "half" && self.is(at + 1, &["a", "an"]) {
             let (unit, _) = word::unit(self.word(at + 2)?)?;
@@ -169,7 +173,7 @@ impl Grammar<'_> {
             return Amount::exactly(halves, unit, at + 3);
         }
         let (count, end) = self.count(at)?;
-        // "a two-week trip" is no amount.
+        // "A two-week trip" is not an amount.
         let is_apart = self.words.get(end)?.gap == Gap::Space;
         let half = self.phrase(end, &["and", "a", "half"]);
         let (unit, _) =
@@ -184,7 +188,8 @@ impl Grammar<'_> {
         }
     }
 
-    /// Only "few" and its like are inexact; what they stand for is our guess, wide rather than wrong.
+    /// Reads a count. Only "few" and similar words are inexact. Their values are a guess, rather
+    /// too wide than wrong.
     fn count(&self, at: usize) -> Option<(Count, usize)> {
         let inexact = |least, most, end| Some((Count { least, most }, end));
         let begin = if matches!(self.words[at].lower.as_str(), "a" | "the") { at + 1 } else { at };
@@ -214,7 +219,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// "14", "fourteen", "twenty-one".
+    /// Reads "14", "fourteen", "twenty-one".
     fn number(&self, at: usize) -> Option<(i64, usize)> {
         let number = word::number(&self.words[at].lower)?;
         let is_spelt_tens = number >= 20
@@ -234,7 +239,7 @@ impl Amount {
     }
 }
 
-/// Half of a unit in a smaller one.
+/// Returns half of a unit, counted in a smaller one.
 fn halved(unit: Unit) -> Option<(Unit, i64)> {
     match unit {
         Unit::Year => Some((Unit::Month, 6)),

@@ -8,13 +8,13 @@ use super::super::holiday::Holiday;
 use super::super::word::{self, Gap};
 use super::{Grammar, Place, Point, TO};
 
-/// What every year has one of.
+/// A period that recurs every year.
 #[derive(Clone, Copy)]
 pub(super) enum Yearly {
     Month(i8),
-    /// By its first month.
+    /// A season, by its first month.
     Season(i8),
-    /// The first month, the first day and the last.
+    /// Days of a month: the month, the first day and the last.
     Days(i8, i8, i8),
     Quarter(i8),
     Holiday(Holiday),
@@ -36,7 +36,7 @@ impl Yearly {
 }
 
 impl Grammar<'_> {
-    /// `place` tells whether bare months, years and weekdays are meant.
+    /// Reads a date. `place` says whether bare months, years and weekdays count.
     pub(super) fn dated(&self, at: usize, place: Place) -> Option<Point> {
         self.written(at)
             .or_else(|| self.day_of_month(at))
@@ -46,7 +46,7 @@ impl Grammar<'_> {
             .or_else(|| self.year(at, place))
     }
 
-    /// "3 May 2024", "3rd of May", "May 3rd, 2024", "May 3-5"; a weekday may stand before.
+    /// Reads "3 May 2024", "3rd of May", "May 3rd, 2024", "May 3-5". A weekday may precede it.
     fn day_of_month(&self, at: usize) -> Option<Point> {
         let mut begin = self.past_the(at);
         if word::weekday(&self.words[begin].lower).is_some() {
@@ -67,7 +67,7 @@ impl Grammar<'_> {
         let begin = if self.is(at + 1, &["the"]) { at + 2 } else { at + 1 };
         let first = word::day_of_month(self.word(begin)?).filter(|_| !is_verb)?;
         let (last, end) = self.last_day(begin + 1).unwrap_or((first, begin + 1));
-        // An hour is no day: "in May 9:30".
+        // An hour is not a day: "in May 9:30".
         let is_clock = self.words.get(end).is_some_and(|word| word.gap == Gap::Colon);
         (!is_clock).then_some((month, first, last, end))
     }
@@ -77,23 +77,23 @@ impl Grammar<'_> {
         let (last, end) = self.last_day(at + 1).unwrap_or((first, at + 1));
         let end = if self.is(end, &["of"]) { end + 1 } else { end };
         let month = word::month(self.word(end)?)?;
-        // "the 3 may differ"
+        // The verb in "the 3 may differ".
         let is_verb = !self.words[end].is_capitalised && self.words[end].lower == "may";
         (!is_verb).then_some((month, first, last, end + 1))
     }
 
-    /// The "-5" of "3-5".
+    /// Reads the "-5" of "3-5".
     fn last_day(&self, at: usize) -> Option<(i8, usize)> {
         let is_dash = self.words.get(at)?.gap == Gap::Hyphen;
         is_dash.then(|| word::day_of_month(&self.words[at].lower).map(|day| (day, at + 1)))?
     }
 
-    /// A month, season, quarter or holiday, with its year or without.
+    /// Reads a month, season, quarter or holiday, with or without its year.
     fn of_year(&self, at: usize, place: Place) -> Option<Point> {
         let begin = self.phrase(at, &["the", "month", "of"]).unwrap_or_else(|| self.past_the(at));
         self.words.get(begin)?;
         let (yearly, end) = self.yearly(begin)?;
-        // The month of a day that it does not have: "31 June 2023".
+        // The month of a day that does not exist: "31 June 2023".
         let is_day = |word: Option<&str>| word.and_then(word::day_of_month).is_some();
         if matches!(yearly, Yearly::Month(_))
             && (is_day(self.before(begin)) || is_day(self.word(end)))
@@ -130,7 +130,7 @@ impl Grammar<'_> {
         self.is_after(at, &["in", "during", "over", "throughout", "around", "early", "mid", "late"])
     }
 
-    /// A month, season, quarter or holiday, without its year.
+    /// Reads a month, season, quarter or holiday, without its year.
     pub(super) fn yearly(&self, at: usize) -> Option<(Yearly, usize)> {
         let lower = self.words[at].lower.as_str();
         let month = word::month(lower).map(Yearly::Month);
@@ -149,7 +149,7 @@ impl Grammar<'_> {
         Some((Yearly::Holiday(holiday), at + words))
     }
 
-    /// Gives `yearly`, which ends at `end`, the year that follows it, or else the one that is meant.
+    /// Gives `yearly`, which ends at `end`, the year that follows it, or else chooses the year.
     fn in_year_after(&self, yearly: Yearly, end: usize) -> Option<Point> {
         if let Some((year, kind, end)) = self.year_after(end) {
             return Some(Point { period: yearly.in_year(year)?, kind, end });
@@ -158,7 +158,7 @@ impl Grammar<'_> {
         Some(Point { period, kind: Kind::Recurring, end })
     }
 
-    /// "2024", ", 2024", "of 2024", "last year".
+    /// Reads "2024", ", 2024", "of 2024", "last year".
     fn year_after(&self, at: usize) -> Option<(i16, Kind, usize)> {
         let gap = self.words.get(at)?.gap;
         matches!(gap, Gap::Space | Gap::Comma).then_some(())?;
@@ -173,10 +173,11 @@ impl Grammar<'_> {
         Some((self.now.year().checked_add(distance)?, Kind::Relative, end))
     }
 
-    /// "on Monday", "Monday morning", "Tuesday of last week".
+    /// Reads "on Monday", "Monday morning", "Tuesday of last week".
     fn weekday(&self, at: usize, place: Place) -> Option<Point> {
         let weekday = word::weekday(&self.words[at].lower)?;
-        // Ranges of weekdays are a habit, and the last of one is not meant alone: "Monday to Friday last week".
+        // Ranges of weekdays are a habit, and their last day is not meant alone: "Monday to Friday
+        // last week".
         let begin = at.checked_sub(2).map(|begin| self.words[begin].lower.as_str());
         if self.is_after(at, &TO) && begin.and_then(word::weekday).is_some() {
             return None;
@@ -200,10 +201,10 @@ impl Grammar<'_> {
         }
         let is_part = |word: &str| matches!(word, "morning" | "afternoon" | "evening" | "night");
         let has_part = self.word(end).is_some_and(is_part);
-        // "Saturday Night Live"
+        // A title such as "Saturday Night Live".
         let is_title = has_part && self.words[end].is_capitalised;
         let is_habit = self.is_after(at, &["a", "an", "every", "each"]);
-        // "my Saturday morning class" is every week's.
+        // "My Saturday morning class" recurs every week.
         let names_part = has_part
             && !self.is_noun(end + 1)
             && !self.is_after(at, &["my", "our", "your", "his", "her", "their", "the"]);
@@ -220,7 +221,7 @@ impl Grammar<'_> {
         Some(Point { period: Period::day(date.ok()?)?, kind: Kind::Recurring, end })
     }
 
-    /// "on the 3rd", "the 3rd of last month".
+    /// Reads "on the 3rd", "the 3rd of last month".
     fn nth_of_month(&self, at: usize, place: Place) -> Option<Point> {
         let begin = self.phrase(at, &["the"]).filter(|begin| self.goes_on(*begin))?;
         let lower = self.words[begin].lower.as_str();
@@ -242,7 +243,7 @@ impl Grammar<'_> {
         }
         let is_placed = place == Place::AfterTimeWord || self.is_after(at, &["on"]);
         (is_placed && !self.is_noun(end) && !self.is(end, &["of"])).then_some(())?;
-        // Of two months that follow each other, one has 31 days.
+        // Three months suffice: of two consecutive months, at least one has 31 days.
         let period = match self.which {
             Which::Latest | Which::Near | Which::Of(_) => {
                 (-2..=0).rev().filter_map(in_month).find(|day| day.from <= self.now)
@@ -253,7 +254,7 @@ impl Grammar<'_> {
         Some(Point { period: period?, kind: Kind::Recurring, end })
     }
 
-    /// A bare year.
+    /// Reads a bare year.
     fn year(&self, at: usize, place: Place) -> Option<Point> {
         let year = word::year(&self.words[at].lower)?;
         let is_placed = place == Place::AfterTimeWord || self.is_placed(at);

@@ -1,4 +1,4 @@
-//! What is named by its distance from now: "yesterday", "last week", "next Friday".
+//! Times named by their distance from now: "yesterday", "last week", "next Friday".
 
 use jiff::civil::{Date, Weekday};
 
@@ -15,7 +15,7 @@ impl Grammar<'_> {
         self.day(at).or_else(|| self.weekend(at)).or_else(|| self.next_to_now(at))
     }
 
-    /// "today", "the day before yesterday", "tonight".
+    /// Reads "today", "the day before yesterday", "tonight".
     fn day(&self, at: usize) -> Option<Point> {
         let begin = self.past_the(at);
         let day_next_to = |distance, end| self.day_at(distance, end);
@@ -39,7 +39,7 @@ impl Grammar<'_> {
         Some(Point { period: Period::day(date)?, kind: Kind::Relative, end })
     }
 
-    /// "over the weekend": the last that has begun.
+    /// Reads "over the weekend": the last one that has begun.
     fn weekend(&self, at: usize) -> Option<Point> {
         let is_placed = self.is_after(at, &["on", "over", "at", "during"]);
         let end = self.phrase(at, &["the", "weekend"]).filter(|_| is_placed)?;
@@ -56,10 +56,10 @@ impl Grammar<'_> {
         Period::weekend(Unit::Week.shift(start(self.now.date()), distance)?.date())
     }
 
-    /// "last", "this" or "next", and what it tells of.
+    /// Reads "last", "this" or "next", with the word after it.
     fn next_to_now(&self, at: usize) -> Option<Point> {
         let is_this = self.words[at].lower == "this";
-        // "this past Friday"
+        // The form "this past Friday".
         let marked =
             at + usize::from(is_this && self.is(at + 1, &["past", "last", "coming", "next"]));
         let distance = match self.words[marked].lower.as_str() {
@@ -83,7 +83,7 @@ impl Grammar<'_> {
             }
             _ => {}
         }
-        // "the last March", "the last Friday of": not the one next to now.
+        // "The last March" and "the last Friday of" are not the ones next to now.
         if self.is_after(at, &["the"]) && !is_this {
             return None;
         }
@@ -92,7 +92,7 @@ impl Grammar<'_> {
             return (!is_habit)
                 .then(|| relative(Period::day(self.weekday_next_to(distance, weekday)?)?))?;
         }
-        // "This may be": the month's name has its capital.
+        // The verb in "This may be". The month's name is capitalised.
         let is_verb = is_this && word::is_doubtful_month(lower) && !self.words[what].is_capitalised;
         if is_verb {
             return None;
@@ -120,12 +120,13 @@ impl Grammar<'_> {
         Some(Point { period, kind: Kind::Relative, end })
     }
 
-    /// "last week" is that of the calendar; "in the last week" and "this past week" are the seven days until now.
+    /// Reads a unit next to now. "Last week" is the calendar week. "In the last week" and "this
+    /// past week" are the seven days until now.
     fn unit_next_to_now(&self, at: usize, unit: Unit, distance: i64, end: usize) -> Option<Point> {
         let is_the = self.is_after(at, &["the"]);
         let is_past = self.words[at].lower == "past" || self.is(at + 1, &["past"]);
         let is_within = at > 1 && self.is_after(at - 1, &["in", "over", "during", "within", "for"]);
-        // "the last week of the trip", "the next week I left"
+        // Not "the last week of the trip", "the next week I left".
         if unit < Unit::Week || self.is(end, &["of"]) || is_the && distance == 1 {
             return None;
         }
@@ -136,7 +137,7 @@ impl Grammar<'_> {
         Some(Point { period: unit.around(now)?, kind: Kind::Relative, end })
     }
 
-    /// The `count` units until now, with the rest of the day or minute.
+    /// Returns the `count` units until now, including the rest of the day or minute.
     pub(super) fn until_now(&self, unit: Unit, count: i64, end: usize) -> Option<Point> {
         let rest = if unit < Unit::Day { Unit::Minute } else { Unit::Day };
         let from = unit.shift(self.now, -count)?;
@@ -145,7 +146,7 @@ impl Grammar<'_> {
         Some(Point { period, kind: Kind::Relative, end })
     }
 
-    /// The nearest such weekday before today or after it, or that of this week.
+    /// Returns the nearest such weekday before or after today, or the one of this week.
     fn weekday_next_to(&self, distance: i64, weekday: Weekday) -> Option<Date> {
         let today = self.now.date();
         match distance {

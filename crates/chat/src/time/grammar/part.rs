@@ -12,7 +12,7 @@ impl Grammar<'_> {
         self.third(at).or_else(|| self.nth(at))
     }
 
-    /// A third, beginning with the first, middle or last day of the period.
+    /// Reads a third of a period: its beginning, middle or end.
     fn third(&self, at: usize) -> Option<Point> {
         let third = |lower: &str| match lower {
             "beginning" | "start" => Some(0),
@@ -31,12 +31,12 @@ impl Grammar<'_> {
             }
         };
         let whole = self.whole(joint + usize::from(self.is(joint, &["of", "in"])))?;
-        // "early last night" and "the end of Monday" are parts of no whole days.
+        // "Early last night" and "the end of Monday" are not parts in whole days.
         let period = whole.period.fraction(third, 3)?;
         Some(Point { period, ..whole })
     }
 
-    /// "the second half of X", "the first Monday of X", "the last two weeks of X".
+    /// Reads "the second half of X", "the first Monday of X", "the last two weeks of X".
     fn nth(&self, at: usize) -> Option<Point> {
         let begin = self.past_the(at);
         let nth = word::ordinal(&self.words[begin].lower)?;
@@ -78,7 +78,8 @@ impl Grammar<'_> {
         Some(Point { period, ..whole })
     }
 
-    /// What is divided: a period of a few days at least, or "the month" and its like for the one that it is now.
+    /// Reads the period to be divided: one of a few days at least, or "the month" and similar for
+    /// the current one.
     fn whole(&self, at: usize) -> Option<Point> {
         self.goes_on(at).then_some(())?;
         let unit = self.phrase(at, &["the"]).and_then(|at| word::unit(self.word(at)?));

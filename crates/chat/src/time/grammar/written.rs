@@ -8,7 +8,7 @@ use super::super::calendar::{Period, Unit};
 use super::super::word::{self, Gap};
 use super::{Grammar, Point};
 
-/// Longer is no date of ISO 8601, with nanoseconds and an offset.
+/// Maximum length of an ISO 8601 date with nanoseconds and an offset.
 const MAX_WRITTEN: usize = 40;
 
 impl Grammar<'_> {
@@ -16,11 +16,12 @@ impl Grammar<'_> {
         self.iso(at).or_else(|| self.slashed(at)).or_else(|| self.month_and_day(at))
     }
 
-    /// `2024-05-03`, `2024/05/03`, `20240503`, `2024-05`, each but the last also with a time and an offset.
+    /// Reads `2024-05-03`, `2024/05/03`, `20240503`, `2024-05`. Each but the last may have a time
+    /// and an offset.
     fn iso(&self, at: usize) -> Option<Point> {
         let begin = self.words[at].span.start;
         word::digits(self.words[at].lower.get(..4)?, 4..=4)?;
-        // In "-2024-05-03" and "v2024.05.03" the year is no year.
+        // The number in "-2024-05-03" and "v2024.05.03" is not a year.
         let is_joined = self.text[..begin].ends_with(['-', '/', '.', ':', '$', '€', '£', '#']);
         (!is_joined).then_some(())?;
         let is_other = |(_, c): &(usize, char)| !(c.is_ascii_digit() || "-/:.+TtZz_".contains(*c));
@@ -30,7 +31,7 @@ impl Grammar<'_> {
         let written = &self.text[begin..end.map_or(self.text.len(), |end| begin + end)];
         let written = written.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
         let period = self.instant(written).map(|period| (period, written.len()));
-        // What follows a date may be anything: a range to another date, a zone's name.
+        // Anything may follow a date: a range to another date, the name of a zone.
         let dates = [10, 8].into_iter().filter_map(|length| {
             let rest = written.get(length..)?;
             let ends = !rest.starts_with(|next: char| next.is_ascii_alphanumeric());
@@ -47,9 +48,9 @@ impl Grammar<'_> {
         (end > at).then_some(Point { period, kind: Kind::Absolute, end })
     }
 
-    /// A day, or the minute of a time.
+    /// Reads a day, or a time as the minute that contains it.
     fn instant(&self, written: &str) -> Option<Period> {
-        // Of eight digits only those are a date whose first four are a likely year.
+        // Eight digits are a date only if the first four are a likely year.
         (written.len() >= 8).then_some(())?;
         word::year(written.get(..4)?)?;
         let written = written.replace('/', "-").replace('_', "T");
@@ -62,7 +63,8 @@ impl Grammar<'_> {
         Unit::Minute.around(local)
     }
 
-    /// `05/03/2024`: the month first, as in the United States, unless only the other order is a date.
+    /// Reads `05/03/2024`: the month first, as in the United States, unless only the other order is
+    /// a date.
     fn slashed(&self, at: usize) -> Option<Point> {
         let is_slash = |at: usize| self.words.get(at).is_some_and(|word| word.gap == Gap::Slash);
         (is_slash(at + 1) && is_slash(at + 2) && !is_slash(at) && !is_slash(at + 3))
@@ -73,7 +75,8 @@ impl Grammar<'_> {
         Some(Point { period: Period::day(date.ok()?)?, kind: Kind::Absolute, end: at + 3 })
     }
 
-    /// `7/22` where a day is expected; `3/4` is as often a fraction, so the day must be above 12.
+    /// Reads `7/22` where a day is expected. `3/4` is often a fraction, so the day must be above
+    /// 12.
     fn month_and_day(&self, at: usize) -> Option<Point> {
         let begin = self.past_the(at);
         let is_slash = |at: usize| self.words.get(at).is_some_and(|word| word.gap == Gap::Slash);

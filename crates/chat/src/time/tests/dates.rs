@@ -1,4 +1,4 @@
-//! Expressions that name a date, and how dates are combined.
+//! Expressions that name a date, and combinations of dates.
 
 use super::{check, mentioned};
 

@@ -1,4 +1,4 @@
-//! Expressions that are counted from when they are said.
+//! Expressions relative to the time at which they are said.
 
 use super::{check, mentioned};
 

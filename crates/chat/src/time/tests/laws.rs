@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::super::{Kind, Moment, asked_about, closeness, mentions};
 use super::moment;
 
-/// Words of which expressions are made, and what stands between them.
+/// Generates texts from words of expressions and separators.
 fn expressions() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
         "last",

@@ -1,4 +1,4 @@
-//! What questions ask about.
+//! Times that questions ask about.
 
 use super::super::asked_about;
 use super::check;
@@ -42,11 +42,11 @@ fn no_time_is_guessed() {
     check(
         "2023-05-24T18:00:00Z",
         &[
-            // The kinds of false positives of appendix E.4.
+            // The kinds of false positives in appendix E.4.
             ("How long had I been taking swimming lessons when I got the goggles?", ""),
             ("How many days before the 'Winter Fair' did I join the 'Tuesday Sprint'?", ""),
             ("Which shrubs were planted first, the lilacs or the roses?", ""),
-            // A time is asked for.
+            // The question asks for a time.
             ("When did I buy the kettle?", ""),
             ("How many days ago did I buy the kettle?", ""),
             ("How many months have passed since I last saw her in March?", ""),
@@ -81,7 +81,7 @@ fn no_time_is_guessed() {
             ("Any tips for tonight?", ""),
             ("What would suit me to wear today?", ""),
             ("Should I paint the door this week?", ""),
-            // A time of something else.
+            // The time of something else.
             ("Who paid the rent for last month?", ""),
             ("What did I do recently?", ""),
             ("What did I do after the trip?", ""),
