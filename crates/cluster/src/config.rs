@@ -250,7 +250,7 @@ impl ClusterConfig {
         for service in &self.services {
             if service.roles.is_empty() || service.roles.contains(&Role::Retriever) {
                 let problem = format!(
-                    "expected roles other than `retriever` for `{}`, whose nodes own nothing; name                      every retriever in `members`",
+                    "expected roles other than `retriever` for `{}`, whose nodes own nothing; name every retriever in `members`",
                     service.address.as_str()
                 );
                 violations.push("cluster.services", problem);
@@ -278,7 +278,7 @@ impl ClusterConfig {
             return Ok(());
         }
         let problem = format!(
-            "expected this node, a retriever, among `members`, but there is no `{}`; shards are placed              on those alone",
+            "expected this node, a retriever, among `members`, but there is no `{}`; shards are placed on those alone",
             me.id
         );
         Err(Error::invalid("cluster.node_id", problem))

@@ -1,10 +1,11 @@
 //! The part of `cubecl-llvm` that `cubecl-cuda` names, without LLVM.
 //!
-//! `cubecl-cuda` knows two compilers for GPU kernels and links both: one writes C++ for the driver's
-//! NVRTC, the other goes through LLVM, whose build downloads an LLVM of several hundred megabytes.
-//! Clew chooses the first (feature `cpp` of `cubecl-cuda`), which is also the one that offers more
-//! of the hardware. What would only exist after a compilation by LLVM is uninhabited here, so that
-//! the type checker proves it is never used; asking for such a compilation is an error.
+//! `cubecl-cuda` knows two compilers for GPU kernels and links both: one writes C++ for the
+//! driver's NVRTC, the other goes through LLVM, whose build downloads an LLVM of several hundred
+//! megabytes. Clew chooses the first (feature `cpp` of `cubecl-cuda`), which is also the one that
+//! offers more of the hardware. What would only exist after a compilation by LLVM is uninhabited
+//! here, so that the type checker proves it is never used; asking for such a compilation is an
+//! error.
 //!
 //! Remove it, and the `[patch]` that names it, when `cubecl-cuda` can be built without LLVM.
 

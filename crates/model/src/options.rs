@@ -1,5 +1,6 @@
 //! Options that the caller may choose when a model is loaded.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;

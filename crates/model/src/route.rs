@@ -3,9 +3,7 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
-use burn::tensor::DType;
 use clew_packed_bert::Kernel;
-use serde::{Deserialize, Serialize};
 
 use crate::batch::{Budget, Layout};
 use crate::{DeviceChoice, Error, ModelOptions, PathChoice, Precision, PrecisionChoice};

@@ -48,8 +48,8 @@ impl ShardAccess {
         Ok(self.handle.reader(deadline).await?.seen_by(&self.access))
     }
 
-    /// Runs `work` on the newest view of the shard, within the deadline. Afterwards it confirms that
-    /// no other node can have written to the shard, so that nothing outdated is returned.
+    /// Runs `work` on the newest view of the shard, within the deadline. Afterwards it confirms
+    /// that no other node can have written to the shard, so that nothing outdated is returned.
     async fn read<T, F>(
         &self,
         doing: &str,
