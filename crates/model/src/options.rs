@@ -8,7 +8,6 @@ use std::str::FromStr;
 use burn::tensor::DType;
 use serde::{Deserialize, Serialize};
 
-
 /// Options of an embedding model or a reranker: device, precision and code path. The default suits
 /// any machine: the fastest path on the CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
