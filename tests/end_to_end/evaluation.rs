@@ -162,7 +162,6 @@ fn units_keys_mergings_and_uses_of_time_are_measured_in_one_run() {
         "eval",
         "retrieval",
         "--json",
-        "-",
         "--format",
         "longmemeval",
         "--data",
