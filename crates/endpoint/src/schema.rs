@@ -22,7 +22,10 @@ pub(crate) fn is_strict(schema: &Value) -> bool {
     match schema {
         Value::Object(keywords) => {
             let names = keywords.get("properties").and_then(Value::as_object);
-            let is_object = keywords.get("type").and_then(Value::as_str) == Some("object");
+            let is_object = match keywords.get("type") {
+                Some(Value::Array(types)) => types.iter().any(|one| one == "object"),
+                one => one.is_some_and(|one| one == "object"),
+            };
             let is_closed = keywords.get("additionalProperties") == Some(&Value::Bool(false));
             let required = keywords.get("required").and_then(Value::as_array);
             let is_complete = names.is_some_and(|names| {
@@ -242,6 +245,8 @@ mod tests {
             open.as_object_mut().unwrap().remove(missing);
             assert!(!is_strict(&open), "{missing}");
             assert!(!is_strict(&json!({"type": "array", "items": open})), "{missing}");
+            open["type"] = json!(["null", "object"]);
+            assert!(!is_strict(&open), "{missing} of an object that may be null");
         }
     }
 }
