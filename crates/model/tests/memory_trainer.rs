@@ -344,6 +344,28 @@ fn a_training_that_was_stopped_ends_as_one_that_was_not() {
 }
 
 #[test]
+fn a_checkpoint_with_a_tensor_of_another_length_is_refused_by_name() {
+    let (base, out) = (tiny(), tempfile::tempdir().unwrap());
+    let step = trainer(base.path(), out.path(), options(2)).unwrap().run(|_| true).unwrap();
+    let file = step.join("training.safetensors");
+    let bytes = fs::read(&file).unwrap();
+    for what in ["parameter.", "mean.", "square."] {
+        let all = SafeTensors::deserialize(&bytes).unwrap();
+        let mut all = all.tensors();
+        let cut = all.iter_mut().find(|(name, _)| name.starts_with(what)).unwrap();
+        let name = cut.0.clone();
+        let less = &cut.1.data()[4..];
+        cut.1 = TensorView::new(Dtype::F32, vec![less.len() / 4], less).unwrap();
+        fs::write(&file, safetensors::serialize(all, None).unwrap()).unwrap();
+        let refused = trainer(base.path(), out.path(), options(2)).map(|_| ());
+        assert!(
+            matches!(&refused, Err(Error::Broken { expected, .. }) if expected.contains(&name)),
+            "{name}: {refused:?}"
+        );
+    }
+}
+
+#[test]
 fn texts_are_cut_and_questions_count_their_clues() {
     let (base, data) = (tiny(), tempfile::tempdir().unwrap());
     let training = training(base.path(), Trained::Memory);

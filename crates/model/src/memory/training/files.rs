@@ -188,6 +188,15 @@ pub(super) fn read_state(from: &Path) -> Result<(State, BTreeMap<String, Vec<f32
     Ok((state, all))
 }
 
+/// Returns the error for a tensor of a state that has another length than its parameter.
+pub(super) fn wrong_length(name: &str, expected: usize, found: usize) -> Error {
+    Error::Broken {
+        file: STATE_TENSORS.to_owned(),
+        expected: format!("{expected} numbers of `{name}`"),
+        found: found.to_string(),
+    }
+}
+
 fn write_json(to: &Path, file: &str, value: &Value) -> Result<(), Error> {
     let text = format!("{value:#}\n");
     let write = || -> io::Result<()> {

@@ -236,22 +236,29 @@ impl Trainer {
     }
 
     /// Resumes from a checkpoint.
+    ///
+    /// # Errors
+    /// Returns [`Error::TensorNames`] if a parameter is missing, and [`Error::Broken`] if a tensor
+    /// has another length than its parameter.
     fn take_over(
         &mut self,
         state: State,
         mut tensors: BTreeMap<String, Vec<f32>>,
     ) -> Result<(), Error> {
         let mut take = |what: &str, parameter: &Parameter| {
-            let numbers = tensors.remove(&format!("{what}.{}", parameter.name))?;
-            let is_whole = numbers.len() == parameter.size();
+            let name = format!("{what}.{}", parameter.name);
+            let Some(numbers) = tensors.remove(&name) else { return Ok(None) };
+            if numbers.len() != parameter.size() {
+                return Err(files::wrong_length(&name, parameter.size(), numbers.len()));
+            }
             let device = parameter.leaf.device().inner();
             let data = TensorData::new(numbers, [parameter.size()]);
-            is_whole.then(|| Tensor::<1>::from_data(data, &device))
+            Ok(Some(Tensor::<1>::from_data(data, &device)))
         };
         let all = self.training.parameters.trained_mut().zip(&mut self.moments);
         for (parameter, moments) in all {
-            let numbers = take("parameter", parameter);
-            *moments = match (take("mean", parameter), take("square", parameter)) {
+            let numbers = take("parameter", parameter)?;
+            *moments = match (take("mean", parameter)?, take("square", parameter)?) {
                 (Some(mean), Some(square)) => Some(Moments { mean, square }),
                 _ => None,
             };
