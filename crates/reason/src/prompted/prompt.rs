@@ -12,8 +12,9 @@
 //! What it is given: {{question}}
 //! ```
 //!
-//! A changed prompt needs a higher version: replies are cached under it, and data derived with
-//! another version is due again. A test checks the files against `prompts/versions.txt`.
+//! A changed prompt needs a higher version, because replies are cached under it. A test checks the
+//! files against `prompts/versions.txt`. Trees and graphs that were made with an earlier version
+//! stay: `DERIVER_VERSION` in `crates/core/src/settings.rs` decides when they are due again.
 
 use std::fmt;
 
