@@ -14,7 +14,7 @@ mod error;
 mod queue;
 mod ready;
 mod settings;
-mod turns;
+mod single_flight;
 mod worker;
 
 use std::future::Future;
@@ -38,7 +38,7 @@ use self::error::{lost, refused_snapshot};
 use self::queue::{Ask, Brought, Form, Queue};
 use self::ready::Ready;
 use self::settings::Settings;
-use self::turns::{Turn, Turns};
+use self::single_flight::{Flight, SingleFlight};
 use self::worker::Worker;
 
 pub use config::MemoryModelConfig;
@@ -62,7 +62,7 @@ pub struct MemoryPool {
     format: Format,
     queue: Arc<Queue>,
     ready: Arc<Ready<Memory>>,
-    turns: Turns,
+    flights: SingleFlight,
     /// Tokens of texts that wait or are being read.
     forming: Gate,
     /// Tokens of questions and drafts that wait or are being generated, and slots of the memories
@@ -120,7 +120,7 @@ impl MemoryPool {
             format: config.snapshot,
             queue,
             ready,
-            turns: Turns::default(),
+            flights: SingleFlight::default(),
             forming: gate("the memory model's queue of texts", config.queue_tokens)
                 .seen_as("memory_forming", "tokens"),
             drafting: gate("the memory model's queue of questions", config.queue_tokens)
@@ -234,15 +234,15 @@ impl MemoryPool {
         }
     }
 
-    /// Waits for the caller's turn to bring a memory.
-    pub(crate) async fn turn(&self, key: &str) -> Turn {
-        self.turns.take(key).await
+    /// Waits until the caller may bring a memory.
+    pub(crate) async fn flight(&self, key: &str) -> Flight {
+        self.flights.take(key).await
     }
 
     /// Waits while another caller brings a memory.
     pub(crate) async fn brought(&self, key: &str) {
         if !self.holds(key) {
-            self.turns.over(key).await;
+            self.flights.over(key).await;
         }
     }
 
@@ -252,29 +252,29 @@ impl MemoryPool {
     }
 
     /// Drafts from a memory. If it is not ready, `bring` brings it; of several concurrent callers
-    /// only one does. `turn` is the caller's turn.
+    /// only one does. `flight` is the caller's right to bring it.
     ///
     /// # Errors
     /// Returns the errors of [`MemoryEncoder::draft`] and of `bring`.
     pub(crate) async fn draft_brought(
         &self,
-        mut turn: Turn,
+        mut flight: Flight,
         key: &str,
         task: &DraftTask,
         bring: impl Future<Output = Result<Arc<Vec<u8>>, Error>>,
         deadline: Instant,
     ) -> Result<DraftedClues, Error> {
         if self.holds(key) {
-            // Releases the turn, so that waiting callers are drafted for side by side.
-            drop(turn);
+            // Ends the flight, so that waiting callers are drafted for side by side.
+            drop(flight);
             if let Some(drafted) = self.ask(key, task, None, deadline).await? {
                 return Ok(drafted);
             }
             // The memory was removed again at once, to make room for another.
-            turn = self.turn(key).await;
+            flight = self.flight(key).await;
         }
         let snapshot = self.parse(bring.await?).await?;
-        let brought = Some(Brought { snapshot, turn });
+        let brought = Some(Brought { snapshot, flight });
         let drafted = self.ask(key, task, brought, deadline).await?;
         drafted.ok_or_else(|| Error::internal("a memory that was brought is missing"))
     }
@@ -367,9 +367,9 @@ impl MemoryEncoder for MemoryPool {
             Some(drafted) => Ok(drafted),
             None => {
                 let drafting = async {
-                    let turn = self.turn(key).await;
+                    let flight = self.flight(key).await;
                     let bring = memory.bytes(deadline);
-                    self.draft_brought(turn, key, task, bring, deadline).await
+                    self.draft_brought(flight, key, task, bring, deadline).await
                 };
                 within(deadline, "drafting from a memory", drafting).await
             }

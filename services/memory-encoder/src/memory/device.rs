@@ -129,14 +129,14 @@ impl Device {
     fn memory(&self, asks: &mut Vec<Ask>) -> Option<Arc<Memory>> {
         let key = asks.first()?.key.clone();
         if let Some(memory) = self.ready.get(&key) {
-            // Releases the turns, so that callers that wait for one find the memory ready, too.
+            // Ends the flights, so that callers that wait for one find the memory ready, too.
             asks.iter_mut().for_each(|ask| ask.brought = None);
             return Some(memory);
         }
         while let Some(at) = asks.iter().position(|ask| ask.brought.is_some()) {
-            let Some(Brought { snapshot, turn }) = asks[at].brought.take() else { break };
+            let Some(Brought { snapshot, flight }) = asks[at].brought.take() else { break };
             let made = self.make_ready(&key, &snapshot);
-            drop(turn);
+            drop(flight);
             match made {
                 Ok(memory) => return Some(memory),
                 Err(error) => answer(asks.remove(at), Err(error)),

@@ -9,7 +9,7 @@ use clew_model::memory::Snapshot;
 use clew_runtime::admission::Permit;
 use tokio::sync::{oneshot, watch};
 
-use super::turns::Turn;
+use super::single_flight::Flight;
 
 /// Maximum number of questions that are asked of a memory side by side. Each has keys and values of
 /// its own on the device.
@@ -35,7 +35,7 @@ pub(super) struct Ask {
 pub(super) struct Brought {
     pub snapshot: Snapshot,
     /// Held until the memory is ready, so that the next caller finds it there.
-    pub turn: Turn,
+    pub flight: Flight,
 }
 
 /// Texts that wait to be read.

@@ -191,23 +191,23 @@ async fn try_draft(
         return Ok(convert::drafted_to_wire(drafted));
     }
     check_announced(ask.snapshot_bytes)?;
-    let mut turn = Box::pin(pool.turn(key));
-    let drafted = match (&mut turn).now_or_never() {
-        Some(turn) if !pool.holds(key) => {
+    let mut flight = Box::pin(pool.flight(key));
+    let drafted = match (&mut flight).now_or_never() {
+        Some(flight) if !pool.holds(key) => {
             let bring = receive_snapshot(pool, ask.snapshot_bytes, requests);
-            pool.draft_brought(turn, key, task, bring, deadline).await?
+            pool.draft_brought(flight, key, task, bring, deadline).await?
         }
         now => {
             // Another caller is bringing the memory, or has brought it. This client's parts are
             // read all the same, and discarded. Unread they would fill up the connection, on which
             // the other caller's may arrive as well.
             let drafting = async {
-                let turn = match now {
-                    Some(turn) => turn,
-                    None => turn.await,
+                let flight = match now {
+                    Some(flight) => flight,
+                    None => flight.await,
                 };
                 let bring = future::ready(Err(not_brought()));
-                pool.draft_brought(turn, key, task, bring, deadline).await
+                pool.draft_brought(flight, key, task, bring, deadline).await
             };
             tokio::select! {
                 drafted = drafting => drafted?,
