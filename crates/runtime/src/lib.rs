@@ -5,12 +5,12 @@ pub mod admission;
 pub mod backoff;
 pub mod config;
 pub mod deadline;
+pub mod fair_queue;
 pub mod peer;
 pub mod pool;
 pub mod supervise;
 pub mod timing;
 pub mod tree;
-pub mod turns;
 
 use std::time::Duration;
 

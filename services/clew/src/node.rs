@@ -9,7 +9,7 @@ use clew_gateway::{AllCorpora, Backends};
 use clew_generator::Judgement;
 use clew_memory_encoder::{EncoderPools, MemoryPool, OwnReranker};
 use clew_retriever::LocalRetriever;
-use clew_runtime::turns::two_for_each_core;
+use clew_runtime::fair_queue::two_for_each_core;
 use clew_telemetry::Health;
 
 use crate::config::NodeConfig;

@@ -6,7 +6,7 @@ use clew_cluster::Cache;
 use clew_core::{
     Account, Clock, Encoders, GraphBuilders, Limits, MemoryEncoder, Reasoners, Reranker,
 };
-use clew_runtime::turns::Turnstile;
+use clew_runtime::fair_queue::FairQueue;
 
 use crate::cached_questions::CachedQuestions;
 use crate::corpora::AllCorpora;
@@ -32,7 +32,7 @@ pub struct Backends {
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
     /// Fair queue of searches, over all corpora.
-    pub search_turns: Turnstile,
+    pub search_turns: FairQueue,
     /// Limits of requests.
     pub limits: Limits,
     /// Policy that decides which documents are accepted.

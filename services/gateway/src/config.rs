@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clew_core::{Error, Violations};
 use clew_runtime::deadline::of_request;
-use clew_runtime::turns::Turnstile;
+use clew_runtime::fair_queue::FairQueue;
 use serde::{Deserialize, Serialize};
 
 use crate::Moderation;
@@ -96,7 +96,7 @@ impl GatewayConfig {
 
     /// Returns the fair queue of searches. `at_once` applies if the configuration leaves the number
     /// open.
-    pub fn search_turns(&self, at_once: usize) -> Turnstile {
+    pub fn search_turns(&self, at_once: usize) -> FairQueue {
         let at_once = match self.searches_at_once {
             0 => at_once,
             at_once => at_once as usize,
@@ -104,7 +104,7 @@ impl GatewayConfig {
         let patience = Duration::from_millis(self.search_wait_ms);
         // A bound per tenant, so that one tenant's searches cannot take all places of questions.
         let crowd = (self.questions as usize / 2).max(1);
-        Turnstile::new("the queue of searches", at_once, patience).bounded_as("searches", crowd)
+        FairQueue::new("the queue of searches", at_once, patience).bounded_as("searches", crowd)
     }
 
     /// Returns the time that a search waits for one shard.

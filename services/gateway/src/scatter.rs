@@ -9,8 +9,8 @@ use clew_core::{
     Account, CandidateQuery, Candidates, Cost, Encoders, Error, Evidence, Grouping, Hit, Limits,
     Partial, Priority, Query, Retrieved, Retriever, SearchMode, Shard, TextKind,
 };
+use clew_runtime::fair_queue::FairQueue;
 use clew_runtime::timing::{Part, measured};
-use clew_runtime::turns::Turnstile;
 
 use clew_telemetry::child;
 use tracing::Instrument;
@@ -25,7 +25,7 @@ pub(crate) struct Scatter {
     pub encoders: Arc<dyn Encoders>,
     /// Fair queue of searches. A search holds its slot while its question is embedded and its
     /// shards are asked, and waits for nothing that needs another slot.
-    pub turns: Turnstile,
+    pub turns: FairQueue,
     pub limits: Limits,
 }
 
@@ -286,7 +286,7 @@ mod tests {
             max_tokens: 8,
         };
         let encoder = Arc::new(Held { identity, asked, may: Semaphore::new(0) });
-        let turns = Turnstile::new("searches", 1, Duration::from_secs(60)).bounded_as("test", 2);
+        let turns = FairQueue::new("searches", 1, Duration::from_secs(60)).bounded_as("test", 2);
         let of = |tenant: &str| {
             let name = format!("{tenant}.notes").parse().unwrap();
             let chunking = Chunking::Tokens { max_tokens: 8, overlap_tokens: 0 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clew_cluster::RedisHealth;
 use clew_core::{CorpusSettings, Error, ErrorKind, Unusable, Violations};
 use clew_index::{Location, ObjectStoreSettings, Probed, Registry, Snapshots};
-use clew_runtime::turns::{Turnstile, two_for_each_core};
+use clew_runtime::fair_queue::{FairQueue, two_for_each_core};
 use serde::{Deserialize, Serialize};
 
 use crate::shard::derive::throttle::CpuSchedule;
@@ -276,7 +276,7 @@ impl RetrieverConfig {
             at_once => at_once as usize,
         };
         let patience = Duration::from_millis(self.search_wait_ms);
-        CpuSchedule::new(Turnstile::new("searches", at_once, patience))
+        CpuSchedule::new(FairQueue::new("searches", at_once, patience))
     }
 
     pub(crate) fn check_interval(&self) -> Duration {

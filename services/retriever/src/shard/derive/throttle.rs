@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_runtime::turns::Turnstile;
+use clew_runtime::fair_queue::FairQueue;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub(crate) struct CpuSchedule {
     /// Fair queue of shard searches.
-    pub searches: Turnstile,
+    pub searches: FairQueue,
     behind: Arc<Semaphore>,
 }
 
@@ -21,7 +21,7 @@ const QUIET: Duration = Duration::from_secs(30);
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
 impl CpuSchedule {
-    pub fn new(searches: Turnstile) -> Self {
+    pub fn new(searches: FairQueue) -> Self {
         Self { searches, behind: Arc::new(Semaphore::new(1)) }
     }
 
@@ -53,7 +53,7 @@ mod tests {
     const WORK: Duration = Duration::from_secs(3);
 
     fn turns() -> CpuSchedule {
-        CpuSchedule::new(Turnstile::new("searches", 1, Duration::from_secs(1)))
+        CpuSchedule::new(FairQueue::new("searches", 1, Duration::from_secs(1)))
     }
 
     /// Returns how long two pieces of work take.

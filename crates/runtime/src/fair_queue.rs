@@ -2,7 +2,7 @@
 //! key do not hold up those of another key.
 //!
 //! Work that shares a processor gets slower the more there is of it, until nothing finishes in
-//! time. A [`Turnstile`] therefore lets a few pieces run. The others wait in a queue for each key,
+//! time. A [`FairQueue`] therefore lets a few pieces run. The others wait in a queue for each key,
 //! and the keys are served in rotation. Work that would wait too long, as estimated from recent run
 //! times, is refused at once. The parts of one question come together, so they are admitted
 //! together or not at all.
@@ -20,13 +20,13 @@ use crate::tree::TreeNode;
 /// Fair queue that lets a bounded number of pieces of work run at once. Cheap to clone; clones
 /// share the queue.
 #[derive(Clone, Debug)]
-pub struct Turnstile {
+pub struct FairQueue {
     name: &'static str,
     at_once: usize,
     patience: Duration,
     /// Maximum number of waiting pieces for each key.
     crowd: usize,
-    queue: Option<Arc<Queue>>,
+    metrics: Option<Arc<Queue>>,
     state: Arc<Mutex<State>>,
 }
 
@@ -34,9 +34,9 @@ pub struct Turnstile {
 struct State {
     running: usize,
     /// Moving mean of recent run times. Zero until the first piece ends.
-    mean_turn: Duration,
+    mean_run: Duration,
     /// Waiting pieces by key; no queue is empty.
-    waiting: HashMap<String, VecDeque<oneshot::Sender<Turn>>>,
+    waiting: HashMap<String, VecDeque<oneshot::Sender<Slot>>>,
     /// Keys of `waiting`, the next one first.
     keys: VecDeque<String>,
     /// Time at which a piece last came.
@@ -45,9 +45,9 @@ struct State {
 
 /// Slot: the right to run. Dropping it passes it on.
 #[derive(Debug)]
-#[must_use = "a dropped turn lets the next one run"]
-pub struct Turn {
-    turnstile: Turnstile,
+#[must_use = "a dropped slot lets the next one run"]
+pub struct Slot {
+    queue: FairQueue,
     began: Instant,
 }
 
@@ -60,12 +60,12 @@ pub fn two_for_each_core() -> usize {
     2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-impl Turnstile {
+impl FairQueue {
     /// Creates a queue that lets `at_once` pieces run, at least one, and others wait for about
     /// `patience` at most. Errors tell callers that `name` is full.
     pub fn new(name: &'static str, at_once: usize, patience: Duration) -> Self {
         let (at_once, crowd) = (at_once.max(1), usize::MAX);
-        Self { name, at_once, patience, crowd, queue: None, state: Arc::default() }
+        Self { name, at_once, patience, crowd, metrics: None, state: Arc::default() }
     }
 
     /// Lets at most `crowd` pieces of each key wait, and shows the queue in metrics under the name
@@ -78,7 +78,7 @@ impl Turnstile {
             (state.running + state.all_waiting(), at_once + crowd * state.keys.len().max(1))
         };
         self.crowd = crowd;
-        self.queue = Some(Queue::new(queue, "requests", look));
+        self.metrics = Some(Queue::new(queue, "requests", look));
         self
     }
 
@@ -88,15 +88,16 @@ impl Turnstile {
     /// # Errors
     /// Returns [`clew_core::ErrorKind::Exhausted`]: at once if it would take too long or too many
     /// wait, and later if there was no slot in time.
-    pub async fn enter(&self, key: &str, deadline: Instant) -> Result<Turn, Error> {
+    pub async fn enter(&self, key: &str, deadline: Instant) -> Result<Slot, Error> {
         let began = Instant::now();
         let mine = {
             let mut state = locked(&self.state);
             state.asked = Some(began);
             if state.running < self.at_once {
                 state.running += 1;
-                return Ok(Turn::of(self));
+                return Ok(Slot::of(self));
             }
+            state.forget_left();
             let is_crowded = state.waiting(key) >= self.crowd;
             if is_crowded || state.expected_wait(key, self.at_once) > self.patience {
                 return Err(self.refusal());
@@ -113,19 +114,19 @@ impl Turnstile {
         // A slot that is given at the moment when the wait ends is dropped with `mine`, and passed
         // on.
         match tokio::time::timeout_at(until.into(), mine).await {
-            Ok(Ok(turn)) => {
-                if let Some(queue) = &self.queue {
-                    queue.waited(began.elapsed());
+            Ok(Ok(slot)) => {
+                if let Some(metrics) = &self.metrics {
+                    metrics.waited(began.elapsed());
                 }
-                Ok(turn)
+                Ok(slot)
             }
             Ok(Err(_)) | Err(_) => Err(self.refusal()),
         }
     }
 
     fn refusal(&self) -> Error {
-        if let Some(queue) = &self.queue {
-            queue.refused();
+        if let Some(metrics) = &self.metrics {
+            metrics.refused();
         }
         Error::exhausted(self.name, self.patience)
     }
@@ -143,7 +144,7 @@ impl Turnstile {
     /// Returns the queue's node for the tree of running parts.
     pub fn node(&self) -> TreeNode {
         let running = locked(&self.state).running;
-        TreeNode::new(self.name, "turnstile", "open").with_queue(running, self.at_once)
+        TreeNode::new(self.name, "fair queue", "open").with_queue(running, self.at_once)
     }
 }
 
@@ -159,7 +160,17 @@ impl State {
     }
 
     fn all_waiting(&self) -> usize {
-        self.waiting.values().map(VecDeque::len).sum()
+        self.waiting.values().flatten().filter(|waiter| !waiter.is_closed()).count()
+    }
+
+    /// Removes the pieces whose callers have left, so that nobody is refused on their account.
+    fn forget_left(&mut self) {
+        self.waiting.retain(|_, queue| {
+            queue.retain(|waiter| !waiter.is_closed());
+            !queue.is_empty()
+        });
+        let waiting = &self.waiting;
+        self.keys.retain(|key| waiting.contains_key(key));
     }
 
     /// Returns how long one more piece of `key` would wait if run times stay as they were recently.
@@ -170,11 +181,11 @@ impl State {
         let of_others = |queue: &VecDeque<_>| queue.len().min(before + 1);
         let others = self.waiting.iter().filter(|(other, _)| *other != key);
         let ahead = before + others.map(|(_, queue)| of_others(queue)).sum::<usize>() + 1;
-        self.mean_turn.mul_f64(ahead as f64 / at_once as f64)
+        self.mean_run.mul_f64(ahead as f64 / at_once as f64)
     }
 
     /// Takes the next waiting piece: the first of the next key.
-    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
+    fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
         let key = self.keys.pop_front()?;
         let queue = self.waiting.get_mut(&key)?;
         let next = queue.pop_front();
@@ -187,19 +198,19 @@ impl State {
     }
 }
 
-impl Turn {
+impl Slot {
     /// Creates a slot that begins now.
-    fn of(turnstile: &Turnstile) -> Self {
-        Self { turnstile: turnstile.clone(), began: Instant::now() }
+    fn of(queue: &FairQueue) -> Self {
+        Self { queue: queue.clone(), began: Instant::now() }
     }
 }
 
-impl Drop for Turn {
+impl Drop for Slot {
     fn drop(&mut self) {
         let next = {
-            let mut state = locked(&self.turnstile.state);
+            let mut state = locked(&self.queue.state);
             let took = self.began.elapsed();
-            state.mean_turn = state.mean_turn.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST);
+            state.mean_run = state.mean_run.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST);
             // Waiters that have left are skipped.
             let next = std::iter::from_fn(|| state.next()).find(|next| !next.is_closed());
             if next.is_none() {
@@ -210,7 +221,7 @@ impl Drop for Turn {
         // Not under the lock: if the receiver has left since, the slot comes back and is dropped,
         // too.
         if let Some(next) = next {
-            drop(next.send(Self::of(&self.turnstile)));
+            drop(next.send(Self::of(&self.queue)));
         }
     }
 }
@@ -225,54 +236,54 @@ mod tests {
         Instant::now() + Duration::from_secs(60)
     }
 
-    fn patient(at_once: usize) -> Turnstile {
-        Turnstile::new("searches", at_once, Duration::from_secs(30))
+    fn patient(at_once: usize) -> FairQueue {
+        FairQueue::new("searches", at_once, Duration::from_secs(30))
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_too_long_is_refused_and_takes_no_turn() {
-        let turnstile = Turnstile::new("searches", 1, Duration::from_millis(500));
-        let first = turnstile.enter("a", later()).await.unwrap();
-        let refused = turnstile.enter("a", later()).await.unwrap_err();
+    async fn who_waits_too_long_is_refused_and_takes_no_slot() {
+        let queue = FairQueue::new("searches", 1, Duration::from_millis(500));
+        let first = queue.enter("a", later()).await.unwrap();
+        let refused = queue.enter("a", later()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Exhausted);
         drop(first);
-        assert_eq!(locked(&turnstile.state).running, 0);
-        drop(turnstile.enter("b", later()).await.unwrap());
+        assert_eq!(locked(&queue.state).running, 0);
+        drop(queue.enter("b", later()).await.unwrap());
     }
 
     #[tokio::test]
     async fn who_would_wait_too_long_is_refused_at_once_and_another_key_is_not() {
-        let turnstile = Turnstile::new("searches", 1, Duration::from_secs(10));
-        let _running = turnstile.enter("crowd", later()).await.unwrap();
-        locked(&turnstile.state).mean_turn = Duration::from_secs(4);
+        let queue = FairQueue::new("searches", 1, Duration::from_secs(10));
+        let _running = queue.enter("crowd", later()).await.unwrap();
+        locked(&queue.state).mean_run = Duration::from_secs(4);
         let enter = |key| {
-            let turnstile = turnstile.clone();
-            tokio::spawn(async move { turnstile.enter(key, later()).await.map(drop) })
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.enter(key, later()).await.map(drop) })
         };
         let _waiting = [enter("crowd"), enter("crowd")];
-        while locked(&turnstile.state).waiting("crowd") < 2 {
+        while locked(&queue.state).waiting("crowd") < 2 {
             tokio::task::yield_now().await;
         }
         // It would be the third: 12 seconds.
-        let refused = turnstile.enter("crowd", later()).await.unwrap_err();
+        let refused = queue.enter("crowd", later()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Exhausted);
         // One of the crowd is served before it: 8 seconds.
-        assert_eq!(locked(&turnstile.state).expected_wait("calm", 1), Duration::from_secs(8));
+        assert_eq!(locked(&queue.state).expected_wait("calm", 1), Duration::from_secs(8));
     }
 
     #[tokio::test]
     async fn a_crowd_is_bounded_and_its_bound_is_not_that_of_another_key() {
-        let turnstile = patient(1).bounded_as("a_test", 2);
-        let running = turnstile.enter("crowd", later()).await.unwrap();
+        let queue = patient(1).bounded_as("a_test", 2);
+        let running = queue.enter("crowd", later()).await.unwrap();
         let enter = |key| {
-            let turnstile = turnstile.clone();
-            tokio::spawn(async move { turnstile.enter(key, later()).await.map(drop) })
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.enter(key, later()).await.map(drop) })
         };
         let waiting = [enter("crowd"), enter("crowd"), enter("calm")];
-        while locked(&turnstile.state).keys.len() < 2 {
+        while locked(&queue.state).keys.len() < 2 {
             tokio::task::yield_now().await;
         }
-        let refused = turnstile.enter("crowd", later()).await.unwrap_err();
+        let refused = queue.enter("crowd", later()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Exhausted);
         assert_eq!(refused.retry_after(), Some(Duration::from_secs(30)));
         drop(running);
@@ -282,15 +293,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_crowd_of_one_key_lets_another_in_after_one_turn() {
-        let turnstile = patient(1);
-        let running = turnstile.enter("crowd", later()).await.unwrap();
+    async fn a_crowd_of_one_key_lets_another_in_after_one_slot() {
+        let queue = patient(1);
+        let running = queue.enter("crowd", later()).await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut waiting = Vec::new();
         for key in ["crowd", "crowd", "crowd", "calm"] {
-            let (turnstile, order) = (turnstile.clone(), Arc::clone(&order));
+            let (queue, order) = (queue.clone(), Arc::clone(&order));
             waiting.push(tokio::spawn(async move {
-                let _turn = turnstile.enter(key, later()).await.unwrap();
+                let _slot = queue.enter(key, later()).await.unwrap();
                 order.lock().unwrap().push(key);
             }));
             // It waits in the queue before the next one comes.
@@ -301,27 +312,27 @@ mod tests {
             waiting.await.unwrap();
         }
         assert_eq!(*order.lock().unwrap(), ["crowd", "calm", "crowd", "crowd"]);
-        let state = locked(&turnstile.state);
+        let state = locked(&queue.state);
         assert!(state.running == 0 && state.waiting.is_empty() && state.keys.is_empty());
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn no_more_run_than_may_and_no_turn_is_lost() {
-        let turnstile = patient(3);
+    async fn no_more_run_than_may_and_no_slot_is_lost() {
+        let queue = patient(3);
         let running = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let ordering = std::sync::atomic::Ordering::SeqCst;
         let work = (0..200).map(|number| {
-            let (turnstile, running) = (turnstile.clone(), Arc::clone(&running));
+            let (queue, running) = (queue.clone(), Arc::clone(&running));
             tokio::spawn(async move {
                 let key = ["a", "b", "c"][number % 3];
-                let entering = turnstile.enter(key, later());
+                let entering = queue.enter(key, later());
                 // Some callers leave.
                 if number % 7 == 0 {
                     let patience = Duration::from_micros(number as u64);
                     drop(tokio::time::timeout(patience, entering).await);
                     return;
                 }
-                let _turn = entering.await.unwrap();
+                let _slot = entering.await.unwrap();
                 assert!(running.fetch_add(1, ordering) < 3);
                 tokio::task::yield_now().await;
                 running.fetch_sub(1, ordering);
@@ -330,6 +341,26 @@ mod tests {
         for work in work.collect::<Vec<_>>() {
             work.await.unwrap();
         }
-        assert_eq!(locked(&turnstile.state).running, 0);
+        assert_eq!(locked(&queue.state).running, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_left_is_not_counted_and_keeps_nobody_out() {
+        let queue = patient(1).bounded_as("a_test_of_leaving", 2);
+        let running = queue.enter("a", later()).await.unwrap();
+        let soon = Instant::now() + Duration::from_millis(10);
+        let (first, second) = tokio::join!(queue.enter("a", soon), queue.enter("a", soon));
+        assert!(first.is_err() && second.is_err());
+        assert_eq!(queue.waiting(), 0);
+        let enter = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.enter("a", later()).await.map(drop) }
+        });
+        tokio::task::yield_now().await;
+        assert_eq!(queue.waiting(), 1, "the two that left do not fill the queue of their key");
+        drop(running);
+        enter.await.unwrap().unwrap();
+        let state = locked(&queue.state);
+        assert!(state.running == 0 && state.waiting.is_empty() && state.keys.is_empty());
     }
 }
