@@ -17,6 +17,7 @@ mod compressed;
 mod doctor;
 mod estimate;
 mod evaluation;
+mod examples;
 mod export;
 mod files;
 mod forget;

@@ -195,7 +195,7 @@ def drifted_map(crates):
 
 
 def wide_comments(crates):
-    folders = [*crates, WORKSPACE / "tests"]
+    folders = [*crates, WORKSPACE / "tests", WORKSPACE / "examples"]
     for file in (file for folder in folders for file in folder.rglob("*.rs")):
         if "generated" in file.parts:
             continue
