@@ -399,3 +399,49 @@ fn an_estimate_takes_nothing_in() {
     let took = done["new_tokens"].as_u64().unwrap();
     assert!((took / 2..=took * 2).contains(&tokens), "estimated {tokens}, took {took}");
 }
+
+#[test]
+fn an_error_is_told_once_and_without_the_transport() {
+    let home = Home::new();
+    let server = home.serve();
+    let absent = home.run_at(&server, &["search", "--corpus", "nowhere", "cat"]);
+    assert_eq!(absent.code, Some(1), "{absent:?}");
+    assert_eq!(
+        absent.stderr,
+        "error: corpus `nowhere` does not exist; `clew corpus list` shows those that exist\n"
+    );
+    let told = home.run_at(&server, &["search", "--corpus", "nowhere", "cat", "--json"]).error();
+    assert_eq!(told["message"], "corpus `nowhere` does not exist", "{told}");
+
+    let address = server.endpoint.strip_prefix("http://").unwrap().to_owned();
+    let away = {
+        let mut command = home.clew();
+        command.args(["search", "--corpus", "nowhere", "cat", "--endpoint", &server.endpoint]);
+        assert!(server.terminate().success());
+        Ran::of(command)
+    };
+    assert_eq!(away.code, Some(1), "{away:?}");
+    let expected = format!("error: no server answers at `{address}`; see that it runs there");
+    assert!(away.stderr.starts_with(&expected), "{away:?}");
+    assert_eq!(away.stderr.lines().count(), 1, "{away:?}");
+}
+
+#[test]
+fn an_estimate_for_a_corpus_that_does_not_exist_creates_nothing() {
+    let home = Home::new();
+    write_documents(&home);
+    home.write("report.jsonl", "an earlier report");
+    let server = home.serve();
+    let way = Way { home: &home, server: Some(&server) };
+    let asked = ["ingest", "--corpus", "notes", "docs", "--report", "report.jsonl"];
+    let expected = way.json(&[&asked[..], &["--estimate"]].concat());
+    assert_eq!((&expected["files"], &expected["basis"]), (&json!(3), &json!("of these files")));
+    assert_eq!(way.json(&["corpus", "list"])["corpora"], json!([]));
+    let report = std::fs::read_to_string(home.path("report.jsonl")).unwrap();
+    assert_eq!(report, "an earlier report");
+    // The ingestion creates the corpus with the settings that the estimate took.
+    let done = way.json(&asked);
+    let estimated = |of: &Value, what: &str| of[what].as_u64().unwrap();
+    assert!(estimated(&expected, "tokens") > 0, "{expected}");
+    assert_eq!(estimated(&done["estimate"], "tokens"), estimated(&expected, "tokens"), "{done}");
+}

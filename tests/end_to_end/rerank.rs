@@ -94,11 +94,11 @@ async fn a_reranker_behind_an_endpoint_orders_what_is_found_and_is_paid_for() {
     let sent = endpoint.requests().len();
     for (k, rerank) in [("3", "201"), ("10", "9"), ("3", "0")] {
         let refused = search(&["-k", k, "--rerank", rerank]).error();
-        assert_eq!(refused["violations"][0]["field"], "query.rerank", "{refused}");
+        assert_eq!(refused["violations"][0]["field"], "rerank", "{refused}");
     }
     let ask = ["ask", "--corpus", "notes", "--json", "--rerank", "201", QUESTION];
     let refused = home.run_at(&server, &ask).error();
-    assert_eq!(refused["violations"][0]["field"], "query.rerank", "{refused}");
+    assert_eq!(refused["violations"][0]["field"], "rerank", "{refused}");
     assert_eq!(endpoint.requests().len(), sent, "what is refused asks nobody");
 
     endpoint.script([ModelReply::Stalled(String::new())]);
@@ -120,11 +120,11 @@ async fn where_no_reranker_is_configured_reranking_is_refused() {
     let notes = create(&client, "notes").await;
     let query = Query { rerank: Some(10), ..Query::new(QUESTION, 10) };
     let refused = client.search(&notes, query).await.unwrap_err();
-    assert_eq!(refused.violations()[0].field, "query.rerank");
+    assert_eq!(refused.violations()[0].field, "rerank");
     let text = QUESTION.to_owned();
     let question = Question { text, rerank: Some(10), ..Question::default() };
     let refused = client.answer(&notes, question).await.map(drop).unwrap_err();
-    assert_eq!(refused.violations()[0].field, "query.rerank");
+    assert_eq!(refused.violations()[0].field, "rerank");
     assert!(server.terminate().success());
 }
 

@@ -187,8 +187,8 @@ class Tour:
                 setattr(request, name, value)
             return lambda: self.queries.Search(request, timeout=PATIENCE)
 
-        refused(search(k=0), invalid, "INVALID_INPUT", "query.k")
-        refused(search(query=" "), invalid, "INVALID_INPUT", "query.text")
+        refused(search(k=0), invalid, "INVALID_INPUT", "k")
+        refused(search(query=" "), invalid, "INVALID_INPUT", "query")
         refused(search(corpus="nowhere"), absent, "NOT_FOUND", None)
         request = self.query.AnswerRequest(corpus=CORPUS, question="who?", strategy="oracle")
         answering = lambda: list(self.queries.Answer(request, timeout=PATIENCE))

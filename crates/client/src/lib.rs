@@ -4,6 +4,7 @@
 //! Errors are [`clew_core::Error`]s with kind, reason and offending fields. A client also
 //! implements [`clew_core::GraphBuilder`] by calling the server.
 
+mod failed;
 pub mod graph_builder;
 mod wire;
 
@@ -25,12 +26,13 @@ use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
 use clew_proto::memory::v1::memory_service_client::MemoryServiceClient;
 use clew_proto::query::v1::query_service_client::QueryServiceClient;
 use clew_proto::{
-    chat::v1 as chat, cluster::v1 as cluster, corpus::v1 as corpus, from_status,
-    ingest::v1 as ingest, memory::v1 as memory, query::v1 as query,
+    chat::v1 as chat, cluster::v1 as cluster, corpus::v1 as corpus, ingest::v1 as ingest,
+    memory::v1 as memory, query::v1 as query,
 };
 use futures::{Stream, StreamExt};
 use tonic::Request;
 
+use self::failed::failed;
 pub use self::wire::{Credentials, Wire};
 
 const PAGE_SIZE: u32 = 1000;
@@ -666,10 +668,6 @@ pub(crate) fn within<T>(patience: Duration, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(patience);
     request
-}
-
-pub(crate) fn failed(status: tonic::Status) -> Error {
-    from_status(&status).with_source(status)
 }
 
 fn incomplete(field: &str) -> Error {

@@ -62,8 +62,10 @@ impl Wire {
     /// # Errors
     /// Returns the errors of [`crate::Client::connect`].
     pub async fn connect(endpoint: &str, credentials: &Credentials) -> Result<Self, Error> {
-        let expected = "expected an address like http://127.0.0.1:7421";
-        let refused = || Error::invalid("endpoint", expected);
+        let refused = || {
+            let expected = "expected an address like http://127.0.0.1:7421";
+            Error::invalid("endpoint", format!("{expected}, got `{endpoint}`"))
+        };
         let uri = Uri::from_str(endpoint).map_err(|error| refused().with_source(error))?;
         let encrypted = match uri.scheme_str() {
             Some("http") => false,
@@ -74,12 +76,15 @@ impl Wire {
         let port = uri.port_u16().unwrap_or(if encrypted { 443 } else { 80 });
         let authorization = credentials.api_key.as_deref().map(bearer).transpose()?;
         let tls = encrypted.then(|| credentials.tls.clone());
+        let address = format!("{host}:{port}");
         let (host, tls) = (Arc::<str>::from(host), Arc::new(tls));
         // The first connection is made here, so that its errors have Clew's own messages.
         let first = clew_tls::connect(&host, port, tls.as_ref().as_ref());
         let first = tokio::time::timeout(CONNECT_PATIENCE, first).await.map_err(|_elapsed| {
-            let problem =
-                "no server answers at the endpoint; is it running, and reachable from here?";
+            let problem = format!(
+                "no server answers at `{address}` within {} s; see that it runs there and can be reached from here",
+                CONNECT_PATIENCE.as_secs()
+            );
             Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem)
         })??;
         let mut first = Some(first);
@@ -100,8 +105,9 @@ impl Wire {
             .connect_with_connector(connector)
             .await
             .map_err(|error| {
-                let problem =
-                    "what answers at the endpoint is no Clew server, or does not let anybody in";
+                let problem = format!(
+                    "expected a Clew server at `{address}`, and got an answer of something else; correct the address"
+                );
                 Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem).with_source(error)
             })?;
         Ok(Self { channel: Traced::beginning(channel), authorization })

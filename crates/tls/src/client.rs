@@ -59,6 +59,7 @@ pub(crate) fn of_this_system() -> RootCertStore {
 /// Returns [`clew_core::ErrorKind::InvalidInput`] if a file cannot be used or `host` is not a valid
 /// name, and [`clew_core::ErrorKind::Unavailable`] if no server answers or the handshake fails.
 pub async fn connect(host: &str, port: u16, tls: Option<&ClientTls>) -> Result<Stream, Error> {
+    let address = format!("{host}:{port}");
     // An IPv6 address has brackets in an endpoint, and none here.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let config = match tls.cloned() {
@@ -71,7 +72,9 @@ pub async fn connect(host: &str, port: u16, tls: Option<&ClientTls>) -> Result<S
         }
     };
     let unreachable = |error: std::io::Error| {
-        let problem = "no server answers at the endpoint; is it running?";
+        let problem = format!(
+            "no server answers at `{address}`; see that it runs there and can be reached from here"
+        );
         Error::new(clew_core::ErrorKind::Unavailable, "UNAVAILABLE", problem).with_source(error)
     };
     let socket = TcpStream::connect((host, port)).await.map_err(unreachable)?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use clew_core::{Error, ShardIndex};
+use clew_core::{Error, ErrorKind, ShardIndex};
 use clew_proto::query::v1 as query;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -79,27 +79,80 @@ impl Output {
     /// Prints an error in words on standard error and, in JSON mode without a printed result, as a
     /// JSON document on standard output.
     pub fn error(&self, error: &anyhow::Error) {
-        let domain = error.downcast_ref::<Error>();
         if self.json && !self.is_printed.load(Ordering::Relaxed) {
-            let mut document = json!({ "error": { "message": format!("{error:#}") } });
-            if let Some(domain) = domain {
-                document["error"]["kind"] = json!(format!("{:?}", domain.kind()));
-                document["error"]["reason"] = json!(domain.reason());
-                document["error"]["violations"] = domain
-                    .violations()
-                    .iter()
-                    .map(|v| json!({ "field": v.field, "description": v.description }))
-                    .collect();
-            }
             // Nothing can be done if standard output is closed.
-            drop(writeln!(std::io::stdout(), "{document:#}"));
+            drop(writeln!(std::io::stdout(), "{:#}", error_document(error)));
         }
-        eprintln!("error: {error:#}");
-        let others = domain.map_or(&[][..], |domain| domain.violations()).iter().skip(1);
-        for violation in others {
-            eprintln!("  also `{}`: {}", violation.field, violation.description);
+        eprint!("{}", error_text(error));
+    }
+}
+
+/// Reasons that say no more than the message beside them.
+const PLAIN_REASONS: [&str; 9] = [
+    "ALREADY_EXISTS",
+    "DEADLINE_EXCEEDED",
+    "INTERNAL",
+    "INVALID_INPUT",
+    "NOT_FOUND",
+    "OTHER",
+    "RESOURCE_EXHAUSTED",
+    "TRANSPORT",
+    "UNAVAILABLE",
+];
+
+/// Returns an error in one line: its message and those of its causes, each once. Errors of gRPC
+/// are left out, because they repeat the error that was made of them, in the transport's words.
+pub fn message(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut line = String::new();
+    for cause in anyhow::Chain::new(error) {
+        let is_transport = cause.is::<tonic::Status>() || cause.is::<tonic::transport::Error>();
+        if is_transport && !line.is_empty() {
+            break;
+        }
+        let said = cause.to_string();
+        if line.is_empty() {
+            line = said;
+        } else if !line.contains(&said) {
+            line.push_str(": ");
+            line.push_str(&said);
         }
     }
+    line
+}
+
+/// Returns an error as JSON.
+fn error_document(error: &anyhow::Error) -> Value {
+    let mut document = json!({ "error": { "message": message(error.as_ref()) } });
+    if let Some(domain) = error.downcast_ref::<Error>() {
+        document["error"]["kind"] = json!(format!("{:?}", domain.kind()));
+        document["error"]["reason"] = json!(domain.reason());
+        document["error"]["violations"] = domain
+            .violations()
+            .iter()
+            .map(|v| json!({ "field": v.field, "description": v.description }))
+            .collect();
+    }
+    document
+}
+
+/// Returns an error in words: its message, what to do, the reason if it says more, and a line for
+/// each further field at fault.
+fn error_text(error: &anyhow::Error) -> String {
+    let mut text = format!("error: {}", message(error.as_ref()));
+    let domain = error.downcast_ref::<Error>();
+    if let Some(domain) = domain {
+        if domain.kind() == ErrorKind::NotFound && domain.message().starts_with("corpus `") {
+            text.push_str("; `clew corpus list` shows those that exist");
+        }
+        if !PLAIN_REASONS.contains(&domain.reason()) {
+            text.push_str(&format!(" [{}]", domain.reason()));
+        }
+    }
+    text.push('\n');
+    for violation in domain.map_or(&[][..], Error::violations).iter().skip(1) {
+        text.push_str(&format!("  also `{}`: {}\n", violation.field, violation.description));
+    }
+    text
 }
 
 /// Returns a span as JSON.
@@ -198,7 +251,56 @@ pub fn one_line(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clew_core::Violations;
+
     use super::*;
+
+    /// Returns an error as a client makes it of the status that a server sends.
+    fn sent(error: &Error) -> Error {
+        let status = clew_proto::to_status(error);
+        clew_proto::from_status(&status).with_source(status)
+    }
+
+    #[test]
+    fn an_error_of_a_server_is_told_once_and_without_the_transport() {
+        let absent = anyhow::Error::new(sent(&Error::not_found("corpus", "x")));
+        let told = "error: corpus `x` does not exist; `clew corpus list` shows those that exist\n";
+        assert_eq!(error_text(&absent), told);
+        let expected = json!({ "error": {
+            "kind": "NotFound",
+            "message": "corpus `x` does not exist",
+            "reason": "NOT_FOUND",
+            "violations": [],
+        } });
+        assert_eq!(error_document(&absent), expected);
+
+        let spent = Error::new(ErrorKind::Exhausted, "QUOTA_SPENT", "the quota is spent");
+        let within = anyhow::Error::new(sent(&spent)).context("`notes.txt` was not read");
+        assert_eq!(
+            error_text(&within),
+            "error: `notes.txt` was not read: the quota is spent [QUOTA_SPENT]\n"
+        );
+    }
+
+    #[test]
+    fn every_field_at_fault_is_told_once() {
+        let mut violations = Violations::default();
+        violations.push("query", "must not be empty");
+        violations.push("k", "expected 1 to 1000, got 0");
+        let error = anyhow::Error::new(sent(&violations.into_result().unwrap_err()));
+        assert_eq!(
+            error_text(&error),
+            "error: `query`: must not be empty\n  also `k`: expected 1 to 1000, got 0\n"
+        );
+    }
+
+    #[test]
+    fn causes_outside_the_transport_are_told() {
+        let refused = std::io::Error::other("connection refused");
+        let away = Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "no server answers");
+        let error = anyhow::Error::new(away.with_source(refused));
+        assert_eq!(error_text(&error), "error: no server answers: connection refused\n");
+    }
 
     #[test]
     fn durations_and_passages_are_shown_short() {

@@ -42,7 +42,7 @@ impl<R: Retriever> Reranked<R> {
         if reranker.reranker_model(deadline).await?.is_none() {
             let problem = "expected none, since no reranker is configured: name one in `reranker.model` or \
                            `reranker.endpoint` of the encoders";
-            return Err(Error::invalid("query.rerank", problem));
+            return Err(Error::invalid("rerank", problem));
         }
         Ok(Self { inner, reranker, candidates, limits: backends.limits })
     }

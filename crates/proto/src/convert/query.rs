@@ -24,9 +24,10 @@ pub fn search_from_wire(
 ) -> Result<(CorpusName, Query), Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    let mode = search_mode_from_wire(request.mode, &mut violations);
-    let grouping = grouping_from_wire(request.grouping, &mut violations);
-    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    let mut of_query = Violations::default();
+    let mode = search_mode_from_wire(request.mode, &mut of_query);
+    let grouping = grouping_from_wire(request.grouping, &mut of_query);
+    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut of_query);
     let query = Query {
         text: request.query,
         k: request.k.unwrap_or(DEFAULT_K) as usize,
@@ -36,11 +37,27 @@ pub fn search_from_wire(
         exact: request.exact,
         rerank: request.rerank.map(|candidates| candidates as usize),
     };
-    violations.take(query.check(limits));
+    of_query.take(query.check(limits));
+    add_as_sent(of_query, "query", &mut violations);
     violations.into_result()?;
     match corpus {
         Some(corpus) => Ok((corpus, query)),
         None => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+/// Adds the violations of a [`Query`] to those of a request that has the query's fields among its
+/// own, under the names that the fields have there. `text` is the field with the query's text.
+fn add_as_sent(of_query: Violations, text: &str, violations: &mut Violations) {
+    let Err(error) = of_query.into_result() else { return };
+    for violation in error.violations() {
+        let field = match violation.field.strip_prefix("query.") {
+            Some("text") => text,
+            Some("filter.documents") => "filter.document_ids",
+            Some(field) => field,
+            None => &violation.field,
+        };
+        violations.push(field, &violation.description);
     }
 }
 
@@ -127,12 +144,14 @@ pub fn question_from_wire(
 ) -> Result<Question, Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    let mut of_query = Violations::default();
+    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut of_query);
     // The default of `k` is left to the strategy; 1 passes the check.
     let mut query = Query::new(request.question, request.k.unwrap_or(1) as usize);
     query.filter = filter;
     query.rerank = request.rerank.map(|candidates| candidates as usize);
-    violations.take(query.check(limits));
+    of_query.take(query.check(limits));
+    add_as_sent(of_query, "question", &mut violations);
     let task = task_from_wire(request.task, &mut violations);
     let memory_use = memory_use_from_wire(request.memory_use, &mut violations);
     let asked_at = request.asked_at.as_ref();
@@ -531,8 +550,22 @@ mod tests {
         };
         let error = search_from_wire(request, &Limits::default()).unwrap_err();
         let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
-        let expected =
-            ["corpus", "query.mode", "query.grouping", "query.text", "query.k", "query.rerank"];
-        assert_eq!(fields, expected);
+        assert_eq!(fields, ["corpus", "mode", "grouping", "query", "k", "rerank"]);
+
+        let twice = wire::Filter {
+            document_ids: vec!["a".to_owned(), "a".to_owned()],
+            event_time_from: Some(timestamp_to_wire(Timestamp::from_micros(2))),
+            event_time_until: Some(timestamp_to_wire(Timestamp::from_micros(1))),
+            ..Default::default()
+        };
+        let request = wire::AnswerRequest {
+            corpus: "notes".to_owned(),
+            k: Some(0),
+            filter: Some(twice),
+            ..Default::default()
+        };
+        let error = question_from_wire(request, &Limits::default()).unwrap_err();
+        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["filter.document_ids[1]", "question", "k", "filter.event_time"]);
     }
 }

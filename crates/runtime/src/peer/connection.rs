@@ -77,7 +77,7 @@ impl Connection {
                 let host = uri.host().unwrap_or_default();
                 // An address has brackets around an IPv6 address; they must not be here.
                 let host = host.trim_start_matches('[').trim_end_matches(']');
-                let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await?;
+                let stream = TcpStream::connect((host, port_of(&uri))).await?;
                 stream.set_nodelay(true)?;
                 // When a connection is given up, data that the other end has not received must be
                 // discarded, too. Otherwise the kernel delivers it once the network heals, and an
@@ -96,5 +96,29 @@ impl Connection {
             Error::new(ErrorKind::Unavailable, UNREACHABLE, problem).with_source(error)
         })?;
         Ok((Link { channel, generation, open }, seen_closing))
+    }
+}
+
+/// Returns the port of an address: the one that it names, or the usual one of its scheme.
+fn port_of(uri: &Uri) -> u16 {
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    uri.port_u16().unwrap_or(usual)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_port_has_the_usual_one_of_its_scheme() {
+        let expected = [
+            ("https://node.example", 443),
+            ("http://node.example", 80),
+            ("https://node.example:7421", 7421),
+            ("http://[::1]:7421", 7421),
+        ];
+        for (address, port) in expected {
+            assert_eq!(port_of(&Uri::from_static(address)), port, "{address}");
+        }
     }
 }

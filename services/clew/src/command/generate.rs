@@ -150,14 +150,14 @@ fn request(arguments: &GenerateArgs) -> anyhow::Result<GenerationRequest> {
         std::io::stdin()
             .take(MOST_BYTES)
             .read_to_string(&mut prompt)
-            .context("standard input is no text in UTF-8")?;
+            .context("expected text in UTF-8 on standard input")?;
     }
     let format = match (&arguments.schema, arguments.choice.as_slice()) {
         (None, []) => ReplyFormat::Text,
         (None, choices) => ReplyFormat::Choice(choices.to_vec()),
         (Some(file), _) => {
             let schema = std::fs::read_to_string(file)
-                .with_context(|| format!("the schema `{}` cannot be read", file.display()))?;
+                .with_context(|| format!("cannot read the schema `{}`", file.display()))?;
             ReplyFormat::JsonSchema(schema)
         }
     };

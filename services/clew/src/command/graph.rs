@@ -209,10 +209,10 @@ impl Source {
         let text = match file.as_os_str() == "-" {
             true => std::io::read_to_string(std::io::stdin().lock())?,
             false => std::fs::read_to_string(&file)
-                .with_context(|| format!("{} cannot be read", file.display()))?,
+                .with_context(|| format!("cannot read `{}`", file.display()))?,
         };
-        let imported =
-            clew_graph::import(&text).with_context(|| format!("in {}", file.display()))?;
+        let imported = clew_graph::import(&text)
+            .with_context(|| format!("cannot import `{}`", file.display()))?;
         if imported.left_out > 0 {
             let count = imported.left_out;
             tracing::warn!(count, "relations without two ends and words between them are left out");

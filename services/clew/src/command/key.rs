@@ -46,7 +46,8 @@ pub fn run(arguments: KeyArgs, output: &Output) -> anyhow::Result<()> {
         tenant: arguments.tenant,
         scopes: arguments.scopes.into_iter().collect(),
         labels: arguments.labels.into_iter().collect(),
-        expires: expires.context("the time has no written form")?,
+        expires: expires
+            .context("expected an expiry before the year 10000; choose an earlier one")?,
     };
     let stored = toml::to_string(&File { key: [&entry] }).context("the key has no TOML form")?;
     let document = json!({ "key": key.reveal(), "stored": stored });

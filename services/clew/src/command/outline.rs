@@ -74,7 +74,10 @@ pub async fn run(
     output.print(&json, |_| {
         outlines.iter().map(|outline| outline.as_text(arguments.k)).collect::<Vec<_>>().join("\n")
     })?;
-    if problems.is_empty() { Ok(()) } else { bail!("some texts were not read: {problems:?}") }
+    match problems.len() {
+        0 => Ok(()),
+        number => bail!("{number} texts were not read; the others were: {}", problems.join("; ")),
+    }
 }
 
 fn read(paths: &[String], standard_input: Format) -> (Vec<Document>, Vec<String>) {

@@ -46,9 +46,9 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
         );
     }
     let mut signals = Signals::listen()?;
-    let listener = TcpListener::bind(&config.listen)
-        .await
-        .with_context(|| format!("cannot listen on `{}`", config.listen))?;
+    let listener = TcpListener::bind(&config.listen).await.with_context(|| {
+        format!("cannot listen on `{}`; choose another address with --listen", config.listen)
+    })?;
     let address = listener.local_addr()?;
     clew_node::may_listen(address, &config.tls, &config.auth)?;
     let tls = Tls::load(&config.tls, []).await?;

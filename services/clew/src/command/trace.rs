@@ -30,8 +30,9 @@ pub enum TraceAction {
 /// Shows a trace. Needs neither a server nor data.
 pub fn run(arguments: &TraceArgs) -> anyhow::Result<()> {
     let TraceAction::Show { file, svg } = &arguments.action;
-    let trace = clew_trace::Trace::read(&output::read(file)?)
-        .with_context(|| format!("`{}` is no trace", file.display()))?;
+    let trace = clew_trace::Trace::read(&output::read(file)?).with_context(|| {
+        format!("expected a trace that `clew ask --trace` wrote, got `{}`", file.display())
+    })?;
     match svg {
         Some(to) => output::write(to, &clew_trace::svg(&trace)),
         None => output::write(Path::new("-"), &clew_trace::tree(&trace)),

@@ -107,7 +107,7 @@ impl Report {
     pub async fn into_file(file: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = file else { return Ok(Self::default()) };
         let made = File::create(path).await;
-        let made = made.with_context(|| format!("cannot write the report {}", path.display()))?;
+        let made = made.with_context(|| format!("cannot write the report `{}`", path.display()))?;
         Ok(Self { file: Some((BufWriter::new(made), path.to_owned())), ..Self::default() })
     }
 
@@ -138,7 +138,7 @@ impl Report {
         if let Some((file, path)) = &mut self.file {
             let line = format!("{}\n", fate.document());
             let written = file.write_all(line.as_bytes()).await;
-            written.with_context(|| format!("cannot write the report {}", path.display()))?;
+            written.with_context(|| format!("cannot write the report `{}`", path.display()))?;
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Report {
     pub async fn finish(&mut self) -> anyhow::Result<()> {
         if let Some((file, path)) = &mut self.file {
             let written = file.flush().await;
-            written.with_context(|| format!("cannot write the report {}", path.display()))?;
+            written.with_context(|| format!("cannot write the report `{}`", path.display()))?;
         }
         Ok(())
     }
