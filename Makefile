@@ -1,4 +1,4 @@
-# The usual ways to drive the workspace; `make` alone lists them.
+# Builds, tests and runs the workspace. `make` alone lists the targets.
 #
 # Each cargo call covers the whole workspace, so that demo, tests and benchmarks agree on every
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
@@ -7,7 +7,7 @@
 .PHONY: help setup build install docs demo cluster-demo test fault-test check style bench cluster-bench load proto \
 	manifests deploy-check deploy-test images images-cuda
 
-# Where rustup puts cargo, for shells that were opened before.
+# The folder in which rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 CLEW := $(abspath $(or $(CARGO_TARGET_DIR),target)/debug/clew)
@@ -18,7 +18,7 @@ PYTHON := .cache/python/bin/python
 PYTHON_PACKAGES := .cache/python/packages.installed
 DEPLOY_PACKAGES := .cache/python/deploy.installed
 
-# Of the images that `make images` builds.
+# Settings of `make images`.
 CONTAINER_ENGINE := podman
 REPOSITORY := clew
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml | head -1)
@@ -33,7 +33,7 @@ setup: ## Install what is missing: compilers, Redis, Python environment, embeddi
 build: setup ## Build the programs
 	cargo build --workspace --bins
 
-# Optimised in full, so that it compiles every dependency once more: most of an hour on two cores.
+# Compiles every dependency once more, fully optimised: most of an hour on two cores.
 install: setup ## Build the fast `clew` and install it with its embedding model: PREFIX=folder
 	cargo build --release --package clew --locked
 	mkdir -p $(INSTALLED)/bin $(INSTALLED)/share/clew
@@ -52,14 +52,14 @@ demo: build ## Remember the documentation of Clew's own dependencies and ask abo
 cluster-demo: build ## The same with every service a process of its own, over a real Redis
 	@CLEW=$(CLEW) $(PYTHON) examples/demo/cluster.py
 
-# The tests of real processes in tests/end_to_end run the program and the Python client, too.
+# tests/end_to_end runs the program, the examples and the Python client.
 test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
 	@.setup/install tests
 	$(PYTHON) tests/telemetry/check.py
 	cargo test --workspace
 
-# As root on Linux: every process gets a host of its own.
-fault-test: build ## Hurt a cluster in all ways, at least three times each, and show what it felt
+# Needs root on Linux, because every process gets a host of its own.
+fault-test: build ## Inflict every fault on clusters at least three times, and show the disturbance
 	CLEW_FAULTS=$(or $(CLEW_FAULTS),45) cargo test --workspace --test faults -- --nocapture whatever_happens
 	CLEW_FAULT_CASES=all cargo test --workspace --test shard -- --nocapture any_put_or_removal
 
@@ -82,16 +82,16 @@ bench: demo ## Measure encoder, ingestion and search on this machine
 cluster-bench: build ## Measure what a cluster costs and gains on this machine
 	@CLEW=$(CLEW) $(PYTHON) benches/bench_cluster.py
 
-# `make load SCENARIOS="search-ladder tenant-storm"`; without, the short mixed one.
+# `make load SCENARIOS="search-ladder tenant-storm"`. Without SCENARIOS, the short mixed one runs.
 load: build ## Measure a fresh server under load; reports go to .cache/load
 	$(dir $(CLEW))clew-loadtest $(patsubst %,loadtest/scenarios/%.toml,$(or $(SCENARIOS),mixed)) \
 		--serve $(CLEW) --out .cache/load
 
-# The one cargo call for a single package: it has to work when the code it generates does not compile.
+# The only cargo call for a single package: it must work if the generated code does not compile.
 proto: ## Generate the code in crates/proto from proto/
 	cargo run --package clew-proto-codegen
 
-manifests: setup $(DEPLOY_PACKAGES) ## Make the manifests in k8s that are made of the chart
+manifests: setup $(DEPLOY_PACKAGES) ## Render the manifests in k8s from the chart
 	@.setup/install deploy-check
 	$(PYTHON) tests/deploy/check.py --write
 
@@ -99,7 +99,7 @@ deploy-check: build $(DEPLOY_PACKAGES) ## Check the chart, the manifests and the
 	@.setup/install deploy-check
 	$(PYTHON) tests/deploy/check.py --clew $(CLEW)
 
-# As root on Linux, with Debian's buildah and podman.
+# Needs root on Linux, with the buildah and podman of Debian.
 deploy-test: deploy-check $(PYTHON_PACKAGES) ## Build the images and run the chart's pods with them
 	@.setup/install deploy-test
 	$(PYTHON) tests/deploy/cluster.py --programs $(dir $(CLEW)) $(addprefix --model=,$(CLEW_MODEL_DIR))
