@@ -308,7 +308,7 @@ mod tests {
 
     const BEGINNING: &str = "<!-- `make config-reference` writes what follows. -->\n";
     const END: &str = "<!-- End of what it writes. -->\n";
-    /// Values of keys that do not take any text.
+    /// Value of keys that take an address and no other text.
     const ADDRESS: &str = "http://host:1";
 
     /// Compares the page with the types, or writes it with `CLEW_UPDATE_REFERENCE=1`.
@@ -334,7 +334,7 @@ mod tests {
     /// Returns a configuration in which every key of the reference is set.
     fn everything(keys: &[Key]) -> Value {
         let set = keys.iter().map(|key| {
-            let (_, name) = key.key.rsplit_once('.').unwrap_or(("", &key.key));
+            let (_, name) = key.key.rsplit_once('.').unwrap_or(("", key.key.as_str()));
             let value = match (key.kind, key.choices.first()) {
                 (Kind::Table, _) => everything(&key.keys),
                 _ if !key.is_list && !key.default.is_null() => key.default.clone(),
