@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build install docs demo cluster-demo test fault-test check style bench cluster-bench load proto \
-	manifests deploy-check deploy-test images images-cuda
+	config-reference manifests deploy-check deploy-test images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -25,7 +25,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml | head -1)
 IMAGES := gateway retriever memory-encoder generator graph-builder clew
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what is missing: compilers, Redis, Python environment, embedding model
 	@.setup/install
@@ -90,6 +90,9 @@ load: build ## Measure a fresh server under load; reports go to .cache/load
 # The only cargo call for a single package: it must work if the generated code does not compile.
 proto: ## Generate the code in crates/proto from proto/
 	cargo run --package clew-proto-codegen
+
+config-reference: ## Write the keys into docs/configuration.md from their types
+	CLEW_UPDATE_REFERENCE=1 cargo test --workspace --bin clew the_page_of_the_configuration_reference_is_current
 
 manifests: setup $(DEPLOY_PACKAGES) ## Render the manifests in k8s from the chart
 	@.setup/install deploy-check

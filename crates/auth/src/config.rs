@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clew_core::Error;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `auth`: the callers that are let in.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthConfig {
     /// TOML file with the hashes of the keys and the quotas of their tenants; read again when it

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clew_core::{Error, Violations};
 use clew_tls::ClientTls;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::connection::RedisAddress;
@@ -14,16 +15,17 @@ use crate::member::{Address, Member, MemberState, NodeId, Role};
 
 /// Section `cluster`: how this node finds the other nodes. Without `redis`, `members` and
 /// `services`, the node is alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterConfig {
     /// Address of the Redis that holds membership and leases. One server: `redis://host:6379/0`.
     /// The master that Sentinels name: `redis+sentinel://host:26379,host:26379/master`. A Redis
     /// Cluster: `redis+cluster://host:6379,host:6379`. With TLS: `rediss://`, `rediss+sentinel://`
-    /// and `rediss+cluster://`. Redis may lose all data at any time. Excludes `members` and
-    /// `services`.
+    /// and `rediss+cluster://`. It may contain passwords, which are never shown. Redis may lose all
+    /// data at any time. Excludes `members` and `services`.
     pub redis: Option<RedisUrl>,
-    /// Certificates for a Redis with TLS.
+    /// Certificates for a Redis with TLS, whose address begins with `rediss`. The files are in PEM
+    /// format.
     pub redis_tls: RedisTlsConfig,
     /// Prefix of every key in Redis: 1 to 64 of `a-z`, `0-9`, `-`, `_`, `:`. Clusters that share a
     /// Redis need different prefixes.
@@ -41,23 +43,23 @@ pub struct ClusterConfig {
     /// Address where the other nodes reach this one, `http://host:port`. Defaults to the address
     /// that it listens on.
     pub advertise: Option<Address>,
-    /// Milliseconds between two heartbeats, 20 to 60,000. A shorter interval makes changes known
-    /// sooner.
+    /// Interval, in milliseconds, between two heartbeats, 20 to 60,000. A shorter interval makes
+    /// changes known sooner.
     pub heartbeat_ms: u64,
-    /// Milliseconds without a heartbeat after which a member counts as gone: at least three times
-    /// `heartbeat_ms`, at most 600,000. A lower value detects crashes sooner and more often
-    /// mistakes a short stall for a crash.
+    /// Time, in milliseconds, without a heartbeat after which a member counts as gone: at least
+    /// three times `heartbeat_ms`, at most 600,000. A lower value detects crashes sooner and more
+    /// often mistakes a short stall for a crash.
     pub member_ttl_ms: u64,
-    /// Milliseconds that a lease lasts without being renewed: at least three times
+    /// Time, in milliseconds, that a lease lasts without being renewed: at least three times
     /// `lease_renew_ms`, at most 600,000. The shards of a crashed owner wait this long for their
     /// next owner.
     pub lease_ttl_ms: u64,
-    /// Milliseconds between two renewals of leases, 20 to 60,000.
+    /// Interval, in milliseconds, between two renewals of leases, 20 to 60,000.
     pub lease_renew_ms: u64,
 }
 
 /// Section `cluster.redis_tls`: PEM files and names, for an address that begins with `rediss`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RedisTlsConfig {
     /// Certificate of the authority that certifies the servers, including Sentinels. Defaults to
@@ -91,7 +93,7 @@ impl RedisTlsConfig {
 }
 
 /// One node of a fixed list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemberConfig {
     /// Name of the node.
@@ -103,7 +105,7 @@ pub struct MemberConfig {
 }
 
 /// The nodes behind one DNS name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceConfig {
     /// The DNS name and the port of the nodes, `http://name:port`.
@@ -119,7 +121,7 @@ impl From<MemberConfig> for Member {
 }
 
 /// Address of a Redis server. It may contain a password, which is never displayed.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(from = "String")]
 pub struct RedisUrl(String);
 

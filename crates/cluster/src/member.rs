@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clew_core::{CorpusName, Error, ShardIndex};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const MAX_NODE_ID_BYTES: usize = 128;
@@ -15,7 +16,9 @@ const SCHEMES: [&str; 2] = ["http://", "https://"];
 
 /// Name of a node, unique in its cluster: 1 to 128 of `A-Z`, `a-z`, `0-9`, `.`, `-`, `_`, beginning
 /// with a letter or digit.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct NodeId(String);
 
@@ -65,7 +68,9 @@ impl FromStr for NodeId {
 
 /// Address where other nodes reach a node: `http://host:port`, or `https://host:port` with mutual
 /// authentication.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Address(String);
 
@@ -142,7 +147,9 @@ string_id!(NodeId);
 string_id!(Address);
 
 /// A task of a node. A node may have several roles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Answers clients and routes to the other nodes.

@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clew_core::{Error, ErrorKind, Violations};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 /// Configuration of an endpoint that serves one language model. It never contains the key itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EndpointConfig {
     /// Address that `/chat/completions` is appended to, such as `http://host:8000/v1`. For Azure,
     /// the address of the resource, `https://name.openai.azure.com`. Over `http://`, anyone on the
-    /// network path can read the conversation and the key.
+    /// network path can read the conversation and the key. Required.
     pub url: String,
-    /// Name of the model as the server knows it. For Azure, the name of the deployment.
+    /// Name of the model as the server knows it. For Azure, the name of the deployment. Required.
     pub model: String,
     /// Environment variable that holds the key. Excludes `api_key_file`. With neither, no key is
     /// sent.
@@ -27,8 +28,8 @@ pub struct EndpointConfig {
     pub flavour: Flavour,
     /// Version of Azure's API, such as `2024-10-21`. Required for Azure, and allowed only there.
     pub api_version: Option<String>,
-    /// Maximum number of tokens of a conversation and its reply together, at least 256, as the
-    /// server is set up. If you set more than the server takes, it refuses long conversations.
+    /// Maximum number of tokens of a conversation and its reply together, 256 to 100,000,000, as
+    /// the server is set up. If you set more than the server takes, it refuses long conversations.
     pub window: u32,
     /// Maximum number of concurrent requests, 1 to 1,000. More raises throughput until the server's
     /// batch is full.
@@ -50,12 +51,12 @@ pub struct EndpointConfig {
     /// greater than 0, requests suit OpenAI's reasoning models: they use `max_completion_tokens`,
     /// and have no temperature and no stop texts.
     pub thinking_tokens: u32,
-    /// Method that holds the model to a format.
+    /// Method that holds the model to a format. A reply is checked in every case.
     pub structured_output: StructuredOutput,
 }
 
 /// Dialect of an endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Flavour {
     /// OpenAI's dialect, which vLLM, Ollama, llama.cpp and most others use too.
@@ -67,7 +68,7 @@ pub enum Flavour {
 }
 
 /// Method that holds a model to a format. A reply is checked in every case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutput {
     /// The server admits only tokens that the JSON schema allows.

@@ -13,6 +13,7 @@ use clew_core::{
     Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority, Span, TextKind, Violations,
 };
 use clew_tokenizer::{TokenCounter, estimated_spans};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ApiKey, EndpointConfig, Flavour};
@@ -32,14 +33,14 @@ const TOO_LONG: &str = "CONTEXT_TOO_LONG";
 const PREFIX_BYTES: usize = 1024;
 
 /// Configuration of an embedding model behind an OpenAI-compatible endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EmbeddingConfig {
     /// Address that `/embeddings` is appended to, such as `http://host:8000/v1`. For Azure, the
     /// address of the resource. Over `http://`, anyone on the network path can read the texts and
-    /// the key.
+    /// the key. Required.
     pub url: String,
-    /// Name of the model as the server knows it. For Azure, the name of the deployment.
+    /// Name of the model as the server knows it. For Azure, the name of the deployment. Required.
     pub model: String,
     /// Environment variable that holds the key. Excludes `api_key_file`. With neither, no key is
     /// sent.
@@ -54,7 +55,7 @@ pub struct EmbeddingConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
     /// Dimension of the vectors, 1 to 65,536. With `shorten` it may be smaller than the model's
-    /// own.
+    /// own. Required.
     pub dimension: u32,
     /// Method that shortens vectors to `dimension`, for a model that was trained for it
     /// (Matryoshka).
@@ -96,7 +97,7 @@ pub struct EmbeddingConfig {
 }
 
 /// Method that makes vectors shorter than the model's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Shortening {
     /// Vectors are not shortened.

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use clew_core::{Error, ErrorKind, Reranker, Scored, Violations};
 use clew_tokenizer::estimated_beginning;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::EndpointConfig;
@@ -22,13 +23,13 @@ const SLACK_BYTES: usize = 1 << 20;
 const FRAME_TOKENS: u32 = 8;
 
 /// Configuration of an endpoint that serves a reranker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RerankConfig {
     /// Address that `/rerank` is appended to, such as `https://api.jina.ai/v1`. Over `http://`,
-    /// anyone on the network path can read the passages and the key.
+    /// anyone on the network path can read the passages and the key. Required.
     pub url: String,
-    /// Name of the model as the server knows it.
+    /// Name of the model as the server knows it. Required.
     pub model: String,
     /// Environment variable that holds the key. Excludes `api_key_file`. With neither, no key is
     /// sent.
@@ -61,7 +62,7 @@ pub struct RerankConfig {
 }
 
 /// Dialect of a reranker's server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RerankDialect {
     /// Cohere's dialect, which Jina, vLLM and others use too: `documents`, and `results` with a

@@ -15,6 +15,7 @@ use object_store::client::{
 use object_store::{
     BackoffConfig, ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// Maximum time to establish a connection.
@@ -36,19 +37,23 @@ const RETRY_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::
 /// Values that are not set here come from the environment, as in other tools: `AWS_ENDPOINT_URL`,
 /// `AWS_REGION`, `AWS_ACCESS_KEY_ID` with `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, and the
 /// identities that a cloud gives its machines and pods.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ObjectStoreSettings {
-    /// Address of the server, `https://host:port`. Default: the address of AWS for the region.
+    /// Address of the server, `https://host:port`; also `AWS_ENDPOINT_URL`. Without it, the address
+    /// of AWS for the region.
     pub endpoint: Option<String>,
-    /// Region. Default: `us-east-1`, which servers other than AWS accept as theirs.
+    /// Region; also `AWS_REGION`. Without it, `us-east-1`, which servers other than AWS accept as
+    /// theirs.
     pub region: Option<String>,
-    /// Name of the access key. Needs `secret_access_key`.
+    /// Name of the access key; also `AWS_ACCESS_KEY_ID`. Needs `secret_access_key`. Without it, the
+    /// identity that a cloud gives the machine or pod.
     pub access_key_id: Option<String>,
-    /// Secret of the access key. Better set in the environment than in a file.
+    /// Secret of the access key; also `AWS_SECRET_ACCESS_KEY`. Better set in the environment than
+    /// in a file. It is never shown.
     pub secret_access_key: Option<Secret>,
-    /// Whether an endpoint that begins with `http://` is allowed. With it, anybody on the network
-    /// path can read and change the stored data.
+    /// Whether an endpoint without TLS, which begins with `http://`, is allowed. With it, anybody
+    /// on the network path can read and change the stored data.
     pub allow_http: bool,
     /// Whether the bucket is part of the host name. Otherwise it is the first part of the path,
     /// which every server understands.
@@ -56,7 +61,7 @@ pub struct ObjectStoreSettings {
 }
 
 /// Text that is never shown.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(from = "String")]
 pub struct Secret(String);
 

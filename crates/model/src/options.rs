@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use burn::tensor::DType;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of an embedding model or a reranker: device, precision and code path. The default suits
@@ -45,7 +46,7 @@ pub struct LanguageModelOptions {
 }
 
 /// Device to compute on; written `cpu` or `cuda:0`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
     /// The CPU.
@@ -114,7 +115,7 @@ pub enum PathChoice {
 }
 
 /// Number format of the factors of the large matrix products. Sums are 32-bit floats.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32-bit floats.

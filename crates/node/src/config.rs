@@ -9,13 +9,14 @@ use clew_core::{Error, Violations};
 use clew_runtime::peer::PeerConfig;
 use clew_telemetry::{AdminConfig, TelemetryConfig};
 use clew_tls::TlsConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Configuration keys that all services share.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NodeConfig {
-    /// Address to listen on. Port 0 selects a free port.
+    /// Address to listen on, `host:port`; also `--listen`. Port 0 selects a free port.
     pub listen: String,
     /// Maximum duration of a shutdown in seconds, 1 to 3,600. During it the node hands over its
     /// shards and finishes its work.

@@ -1,10 +1,11 @@
 //! Configuration section `remote_encoder`.
 
 use clew_core::{Error, Violations};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `remote_encoder`: settings for giving work to encoders on other nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RemoteEncoderConfig {
     /// Maximum number of bulk batches that one encoder has under way for this node, 1 to 100. As

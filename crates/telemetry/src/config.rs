@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use clew_core::{Error, Violations};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `telemetry`: export of traces and metrics.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetryConfig {
     /// Address of a collector that accepts OTLP over gRPC, such as `http://collector:4317`. If it
@@ -69,7 +70,7 @@ impl TelemetryConfig {
 }
 
 /// Section `admin`: the port that serves metrics and health over plain HTTP.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
     /// Address of the admin port, such as `0.0.0.0:9464`. Port 0 selects a free port; if the

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clew_core::{Error, Violations};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `tls`: PEM files. Without them connections are in plain text.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsConfig {
     /// The node's certificate, followed by the intermediate certificates up to the authority. Its

@@ -8,6 +8,7 @@ use crate::command::bench::BenchArgs;
 use crate::command::chat::ChatArgs;
 use crate::command::check::CheckArgs;
 use crate::command::cluster::ClusterArgs;
+use crate::command::config::ConfigArgs;
 use crate::command::corpus::CorpusArgs;
 use crate::command::eval::EvalArgs;
 use crate::command::forget::ForgetArgs;
@@ -75,6 +76,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Check stored data against what Clew promises; fails if a promise does not hold.
     Check(CheckArgs),
+    /// Show the configuration, or describe its keys.
+    Config(ConfigArgs),
     /// Create an API key, and print it with the entry to store for it.
     Key(KeyArgs),
     /// Examine what a node needs on this machine, or a server (--endpoint), and say what to do

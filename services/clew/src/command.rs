@@ -5,6 +5,7 @@ pub mod bench;
 pub mod chat;
 pub mod check;
 pub mod cluster;
+pub mod config;
 pub mod corpus;
 pub mod doctor;
 pub mod eval;

@@ -15,22 +15,27 @@ use clew_retriever::{RetrieverConfig, StorageConfig};
 use clew_runtime::peer::PeerConfig;
 use clew_telemetry::{AdminConfig, TelemetryConfig};
 use clew_tls::TlsConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::args::global::GlobalArgs;
 
 /// Configuration of a node. Sources, each overriding the one before: defaults, file, environment
 /// (`CLEW_LISTEN`, `CLEW_ENCODER__THREADS`, ...), flags.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeConfig {
-    /// Data directory: a folder or `s3://bucket/prefix`.
+    /// Data directory, in which everything is kept: a folder or `s3://bucket/prefix`; also
+    /// `--data-dir`. Without a cluster, one process at a time works on it. A second process on the
+    /// same folder is refused. A second process on the same bucket takes the data over, and the
+    /// first one refuses requests from then on.
     pub data_dir: PathBuf,
     /// Access to storage that is not a folder, and the place of snapshots.
     pub storage: StorageConfig,
-    /// Address to listen on; port 0 takes a free one.
+    /// Address to listen on, `host:port`; also `--listen`. Port 0 selects a free port.
     pub listen: String,
-    /// Maximum time of a shutdown in seconds, to finish what was begun; 1 to 3,600.
+    /// Maximum duration of a shutdown in seconds, 1 to 3,600. During it the node hands over its
+    /// shards and finishes its work.
     pub shutdown_secs: u64,
     /// Settings for embedding.
     pub encoder: EncoderConfig,
@@ -60,7 +65,7 @@ pub struct NodeConfig {
     pub admin: AdminConfig,
     /// Export of traces and metrics.
     pub telemetry: TelemetryConfig,
-    /// Language model behind an OpenAI-compatible endpoint that judges answers. Only `clew eval
+    /// Language model behind an OpenAI-compatible endpoint, which judges answers. Only `clew eval
     /// answers` uses it. Without it, answers are scored by rules alone.
     pub judge: Option<EndpointConfig>,
 }

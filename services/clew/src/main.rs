@@ -64,6 +64,7 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Forget(arguments) => command::forget::run(&global, arguments, output).await,
         Command::Status(arguments) => command::status::run(&global, arguments, output).await,
         Command::Check(arguments) => command::check::run(&global, arguments, output).await,
+        Command::Config(arguments) => command::config::run(&global, arguments, output),
         Command::Key(arguments) => command::key::run(arguments, output),
         Command::Cluster(arguments) => command::cluster::run(&global, arguments, output).await,
         Command::Eval(arguments) => Box::pin(command::eval::run(&global, arguments, output)).await,

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use clew_core::{Error, Violations};
 use clew_runtime::deadline::of_request;
 use clew_runtime::fair_queue::FairQueue;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Moderation;
 use crate::moderation::RefusedPhrases;
 
 /// Section `gateway`: limits of client requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayConfig {
     /// Time limit, in seconds, of a request without a deadline, and time for which a client may
@@ -34,8 +35,8 @@ pub struct GatewayConfig {
     /// wait longer is refused with a retry delay before it is embedded. A larger value lets bursts
     /// through and delays answers under continuous load.
     pub search_wait_ms: u64,
-    /// Time, in milliseconds, after which a search or a navigation goes on without a shard that has
-    /// not answered, 10 to 600,000.
+    /// Time, in milliseconds, after which a search, or a walk of trees and graphs, goes on without
+    /// a shard that has not answered, 10 to 600,000. A question waits for a shard once.
     pub shard_patience_ms: u64,
     /// Maximum bytes of documents that a gateway of a cluster holds while they wait for their
     /// shards, 1 MiB to 4 GiB. When it is reached, ingest streams are not read until there is room.

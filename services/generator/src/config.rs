@@ -6,29 +6,32 @@ use std::time::Duration;
 use clew_core::{Budget, Error, Violations};
 use clew_endpoint::EndpointConfig;
 pub use clew_model::{DeviceChoice, Precision};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `generator`: how many requests run at once, and on which language model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
     /// Maximum number of readings and replies in progress, 1 to 10,000. Further ones are refused
     /// with a retry delay.
     pub readings: u32,
-    /// A language model behind an OpenAI-compatible endpoint. Without any language model, answers
-    /// are extracted from the evidence by rules.
+    /// Language model behind an OpenAI-compatible endpoint. Without any language model, answers are
+    /// extracted from the evidence by rules.
     pub endpoint: Option<EndpointConfig>,
     /// Endpoints to use, in this order, while the first one fails.
     pub fallback: Vec<EndpointConfig>,
-    /// A language model that runs in this process. It is tried after all endpoints.
+    /// Language model that runs in this process. It is tried after all endpoints.
     pub local: Option<LocalConfig>,
-    /// Budget of model use for one question, over all its steps and on all nodes.
+    /// Budget of model use for one question, over all its steps and on all nodes. In a cluster the
+    /// generators' value applies. A question that would exceed it fails with `RESOURCE_EXHAUSTED`
+    /// and the reason `BUDGET_SPENT`.
     pub budget: BudgetConfig,
 }
 
 /// Budget of model use for one piece of work: a question with all its steps, or one text. Work that
 /// would exceed it fails with `RESOURCE_EXHAUSTED` and the reason `BUDGET_SPENT`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BudgetConfig {
     /// Maximum number of calls, 1 to 1,000,000.
@@ -77,7 +80,7 @@ impl BudgetConfig {
 }
 
 /// Section `generator.local`: a language model that runs in this process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LocalConfig {
     /// Folder of the model in Hugging Face layout: Qwen2, Llama or Mistral.
@@ -88,8 +91,7 @@ pub struct LocalConfig {
     /// Device to compute on: `cpu`, or `cuda:0` in builds with the feature `cuda`.
     #[serde(default)]
     pub device: DeviceChoice,
-    /// Number format of the weights: `float32`, or `bfloat16`, which halves the memory and is
-    /// worthwhile on GPUs.
+    /// Number format of the weights. `bfloat16` halves the memory and is worthwhile on GPUs.
     #[serde(default)]
     pub precision: Precision,
     /// Number of CPU threads that compute, 0 to 1,024; 0 means one per core. A GPU needs none.

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clew_core::{Error, Violations};
 use clew_generator::config::BudgetConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `graph_builder`: how texts are read, and how many at once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GraphBuilderConfig {
-    /// Way of reading: `rules`, or `model` for the language model of this process or of the
-    /// cluster's generators.
+    /// Way of reading texts.
     pub reader: Reader,
     /// Maximum bytes of text that are being read or wait for it, 1 MiB to 1 GiB. Further calls are
     /// refused with a retry delay. A larger value lets more callers wait and uses as much memory.
@@ -26,20 +26,21 @@ pub struct GraphBuilderConfig {
     /// Budget of model use for one text. For a text that is read for a question, the question's
     /// remaining budget applies as well.
     pub budget: BudgetConfig,
-    /// File of an existing graph, in a format that `clew graph --file` reads. Passages of documents
-    /// whose title occurs in the file take their entities and relations from it and are not read.
-    /// Graphs of earlier documents stay unchanged.
+    /// File of an existing graph, in a format that `clew graph --file` reads: GraphML as LightRAG
+    /// writes it, or triples as HippoRAG writes them. Passages of documents whose title occurs in
+    /// the file take their entities and relations from it and are not read. Graphs of earlier
+    /// documents stay unchanged.
     pub graph: Option<PathBuf>,
 }
 
 /// Way of reading texts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reader {
     /// Rules, which take summaries and entities literally from the texts.
     #[default]
     Rules,
-    /// Prompts to a language model.
+    /// Prompts to the language model of this process or of the cluster's generators.
     Model,
 }
 

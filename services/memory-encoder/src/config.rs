@@ -6,38 +6,41 @@ use std::path::PathBuf;
 use clew_core::Error;
 use clew_endpoint::EmbeddingConfig;
 use clew_model::{ModelOptions, PathChoice, PrecisionChoice};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `encoder`: the model that embeds, the devices it runs on, and how much work may wait.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncoderConfig {
     /// Folder of the model in Hugging Face layout (`config.json`, `model.safetensors`,
-    /// `tokenizer.json`). If absent, it is `CLEW_MODEL_DIR`. If that is not set either, the program
+    /// `tokenizer.json`); also `--model` and `CLEW_MODEL_DIR`. If none of them is set, the program
     /// `clew` looks where `make setup` puts the default model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
-    /// Model behind an endpoint, instead of a folder. Excludes `model`, which is then not searched
-    /// for. The keys about devices have no effect on it. Absent (default): none.
+    /// Embedding model behind an OpenAI-compatible endpoint, instead of a folder. Excludes `model`,
+    /// which is then not searched for. The keys about devices have no effect on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EmbeddingConfig>,
     /// Folder of a second model, which corpora are to be reembedded with. It runs beside the first,
-    /// takes its own memory, and has as many worker threads. Absent (default): none.
+    /// takes its own memory, and has as many worker threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_model: Option<PathBuf>,
     /// Second model behind an endpoint, for the same purpose. Excludes `next_model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_endpoint: Option<EmbeddingConfig>,
-    /// `cpu` (default) or `cuda:N`, the N-th GPU; the latter needs a build with feature `cuda`.
+    /// Device to compute on: `cpu`, or `cuda:N`, the N-th GPU. A GPU needs a build with the feature
+    /// `cuda`.
     pub device: String,
-    /// `auto` (default), `float32` or `bfloat16`. `auto` takes bfloat16 if the CPU has instructions
-    /// for it: twice as fast, vectors within cosine 0.9999 of float32.
+    /// Number format of the factors of matrix products. `auto` takes bfloat16 if the CPU has
+    /// instructions for it: twice as fast, vectors within cosine 0.9999 of float32.
+    #[schemars(extend("enum" = ["auto", "float32", "bfloat16"]))]
     pub precision: String,
-    /// `auto` (default), `packed` (hand-written kernels for x86-64 CPUs) or `burn`. `auto` takes
-    /// the packed kernels if the model and the CPU allow it.
+    /// Implementation that computes: `packed` is hand-written kernels for x86-64 CPUs, and `burn`
+    /// is portable. `auto` takes the packed kernels if the model and the CPU allow it.
+    #[schemars(extend("enum" = ["auto", "packed", "burn"]))]
     pub path: String,
-    /// Number of worker threads, 1 to 256; 0 (default) means one per core. Each computes one batch
-    /// at a time.
+    /// Number of worker threads, 1 to 256; 0 means one per core. Each computes one batch at a time.
     pub threads: usize,
     /// Maximum number of tokens in one batch, 64 to 1,048,576. A larger number keeps a device
     /// busier, and makes a question that arrives behind a batch wait longer.
@@ -45,9 +48,9 @@ pub struct EncoderConfig {
     /// Maximum number of tokens that wait or are computed, 1,024 to 100,000,000. Beyond it
     /// interactive callers are refused with a retry delay, and bulk callers wait for room.
     pub queue_tokens: u32,
-    /// Milliseconds that texts of questions wait for a worker, 1 to 60,000. Then they are refused
-    /// with a retry delay. A larger number lets bursts through, and makes answers late under
-    /// sustained load.
+    /// Time, in milliseconds, that texts of questions may wait for a worker, 1 to 60,000. Then they
+    /// are refused with a retry delay. A larger number lets bursts through, and makes answers late
+    /// under sustained load.
     pub question_wait_ms: u64,
     /// Maximum number of batches that one stream of the network service has under way, 1 to 1,000.
     /// Beyond it the stream is not read until one is done.

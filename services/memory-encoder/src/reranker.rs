@@ -10,6 +10,7 @@ use clew_endpoint::{RerankConfig, RerankEndpoint};
 use clew_model::{EncodedPair, ModelOptions, Scratch};
 use clew_runtime::tree::TreeNode;
 use clew_telemetry::{Trouble, child};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::Instrument;
 
@@ -17,16 +18,16 @@ use crate::EncoderConfig;
 use crate::devices::{Computes, Devices, Names};
 
 /// Section `reranker`: the model that reorders the candidates of a search if the caller asks for
-/// it. Set one of the two keys, or neither (default) for no reranking.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// it. Set `model` or `endpoint`, or neither for no reranking.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RerankerConfig {
     /// Folder of a cross-encoder in Hugging Face layout: a BERT or an XLM-RoBERTa with one label.
-    /// It runs on `encoder.device`, with the same limits as `encoder`: `threads`, `batch_tokens`,
-    /// `queue_tokens` and `question_wait_ms`.
+    /// It runs on `encoder.device`, with threads and a queue of its own, which have the same limits
+    /// as those of `encoder`: `threads`, `batch_tokens`, `queue_tokens` and `question_wait_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
-    /// Reranker behind an endpoint.
+    /// Reranker behind an endpoint, instead of a folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<RerankConfig>,
 }

@@ -6,19 +6,24 @@ use clew_cluster::RedisHealth;
 use clew_core::{CorpusSettings, Error, ErrorKind, Unusable, Violations};
 use clew_index::{Location, ObjectStoreSettings, Probed, Registry, Snapshots};
 use clew_runtime::fair_queue::{FairQueue, two_for_each_core};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::shard::derive::throttle::CpuSchedule;
 
 /// Section `storage`: access to the data directory and to snapshots.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageConfig {
-    /// Access to S3, for a data directory `s3://bucket/prefix` and for snapshots there.
+    /// Access to S3-compatible storage, for a data directory `s3://bucket/prefix` and for snapshots
+    /// there. Values that are not set come from the environment, as in other tools:
+    /// `AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID` with `AWS_SECRET_ACCESS_KEY`,
+    /// `AWS_SESSION_TOKEN`, and the identities that a cloud gives its machines and pods.
     pub s3: ObjectStoreSettings,
-    /// Folder, or `s3://bucket/prefix`, for snapshots of corpora. It must be outside the data
-    /// directory, preferably on another disk or in another bucket, and the same for all retrievers.
-    /// Without it, snapshots cannot be taken or restored.
+    /// Folder, or `s3://bucket/prefix`, for snapshots of corpora; also `--snapshots` for a data
+    /// directory that a command opens itself. It must be outside the data directory, preferably on
+    /// another disk or in another bucket, and the same for all retrievers. `storage.s3` applies to
+    /// it too. Without it, snapshots cannot be taken or restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<String>,
     /// Maximum difference, in milliseconds, between this machine's clock and those of the storage
@@ -183,7 +188,7 @@ impl StorageConfig {
 }
 
 /// Section `retriever`: limits of the work on shards.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrieverConfig {
     /// Maximum bytes of documents of a shard that wait for their commit, 1 MiB to 4 GiB. When it is
@@ -212,7 +217,8 @@ pub struct RetrieverConfig {
     /// Interval, in seconds, at which tables are checked for maintenance, 1 to 86,400.
     pub maintenance_interval_secs: u64,
     /// Interval, in seconds, between two checks of a hundred documents against the promises, 1 to
-    /// 86,400. A larger value spares the storage; a smaller one finds damage sooner.
+    /// 86,400. A larger value spares the storage; a smaller one finds damage sooner. `clew cluster
+    /// tree` shows what the checks found.
     pub check_interval_secs: u64,
     /// Interval, in seconds, between searches for documents that are older than their corpus
     /// retains, 1 to 86,400.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use burn::tensor::{DType, TensorData};
 use half::bf16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::layout::Extent;
@@ -29,7 +30,7 @@ const FILE: &str = "memory snapshot";
 const STEPS: f32 = 127.0;
 
 /// Number format in which a snapshot keeps keys and values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// The format in which the model computed them.

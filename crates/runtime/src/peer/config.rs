@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use clew_core::{Error, Violations};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Section `peers` of the configuration: how other nodes are reached, and when one counts as lost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Section `peers`: how other nodes are reached, and when one counts as lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PeerConfig {
     /// Maximum time for making a connection, in milliseconds, 10 to 60,000.

@@ -37,7 +37,7 @@ pub struct GlobalArgs {
     /// s3://bucket/prefix.
     #[arg(long, global = true, value_name = "PLACE", conflicts_with = "endpoint")]
     pub snapshots: Option<String>,
-    /// Configuration file (TOML); `clew serve --print-config` shows all keys.
+    /// Configuration file (TOML); `clew config reference` describes all keys.
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Folder of the embedding model [default: the one that `make setup` or `make install`

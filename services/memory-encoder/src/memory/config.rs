@@ -5,44 +5,44 @@ use std::path::PathBuf;
 use clew_core::{Error, Violations};
 use clew_model::memory::Format;
 use clew_model::{DeviceChoice, LanguageModelOptions, Precision};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `memory_model`: the model that forms compressed memories and drafts from them, and how
 /// much work may wait.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryModelConfig {
     /// Folder of the model in Hugging Face layout, with `beacon_*` keys in its `config.json`.
-    /// Absent (default): no memory model here.
+    /// Without it, no compressed memories are formed here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
     /// Prompts of the model: `clew` (our words), `memorag` (those of the checkpoints that the
-    /// authors of MemoRAG published), or the path of a file of prompts. If absent (default), they
-    /// are `memory_prompts.md` of the model's folder if that exists, else `memorag` if the
-    /// checkpoint's name contains that word, else `clew`. After a change of the prompts or of their
-    /// version all memories are formed anew.
+    /// authors of MemoRAG published), or the path of a file of prompts. If absent, they are
+    /// `memory_prompts.md` of the model's folder if that exists, else `memorag` if the checkpoint's
+    /// name contains that word, else `clew`. After a change of the prompts or of their version all
+    /// memories are formed anew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompts: Option<String>,
-    /// `cpu` (default), or `cuda:0` in builds with the feature `cuda`.
+    /// Device to compute on: `cpu`, or `cuda:0` in builds with the feature `cuda`.
     pub device: DeviceChoice,
-    /// `float32` (default), or `bfloat16`, which halves the memory and pays on GPUs.
+    /// Number format of the weights. `bfloat16` halves the memory and is worthwhile on GPUs.
     pub precision: Precision,
-    /// Number of CPU threads that compute, 0 to 1,024; 0 (default) means one per core. A GPU needs
-    /// none.
+    /// Number of CPU threads that compute, 0 to 1,024; 0 means one per core. A GPU needs none.
     pub threads: usize,
-    /// Bytes on the device for memories that are kept ready, 1 MiB to 1 TiB; 4 GiB by default. The
-    /// least recently used are removed first. With a larger number callers send snapshots less
-    /// often. A memory that alone exceeds it is not kept, and is sent with every question.
-    /// Snapshots that are arriving from callers may take as much again.
+    /// Bytes on the device for memories that are kept ready, 1 MiB to 1 TiB. The least recently
+    /// used are removed first. With a larger number callers send snapshots less often. A memory
+    /// that alone exceeds it is not kept, and is sent with every question. Snapshots that are
+    /// arriving from callers may take as much again.
     pub cache_bytes: u64,
     /// Maximum number of tokens of texts that wait or are being read, 1,024 to 100,000,000, and of
     /// drafts as many. Beyond it drafts are refused with a retry delay, and texts wait for room.
     pub queue_tokens: u32,
-    /// Maximum number of tokens in one draft, 1 to 4,096; 128 by default. A larger number lets a
-    /// draft say more, and makes a question wait longer.
+    /// Maximum number of tokens in one draft, 1 to 4,096. A larger number lets a draft say more,
+    /// and makes a question wait longer.
     pub draft_tokens: usize,
-    /// Number format of snapshots: `exact` (default), `bfloat16` or `int8`. The latter two take
-    /// about a half and a quarter of the bytes of float32.
+    /// Number format of snapshots. `bfloat16` and `int8` take about a half and a quarter of the
+    /// bytes of float32.
     pub snapshot: Format,
 }
 
