@@ -3,6 +3,9 @@
 //! The catalogue is a persistent map. A copy costs nothing, so each view of the shard has its own,
 //! and a change costs the logarithm of its size. A million documents take about half a gigabyte.
 
+pub(crate) mod reading;
+pub(crate) mod record;
+
 use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,8 +16,8 @@ use clew_core::{
 };
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
-use crate::record::{DocumentRecord, Facts, Wanted};
-use crate::status::{DueDocument, Lag};
+use crate::catalogue::record::{DocumentRecord, Facts, Wanted};
+use crate::values::due::{DueDocument, Lag};
 
 /// All documents of a shard.
 #[derive(Clone, Debug)]
@@ -379,7 +382,7 @@ mod tests {
     use clew_core::{ContentHash, DocumentState, ErrorKind, FailureStatus, Recipe, Recipes, Stage};
 
     use super::*;
-    use crate::record::{ChunkFacts, FailureFacts, SourceFacts};
+    use crate::catalogue::record::{ChunkFacts, FailureFacts, SourceFacts};
 
     const WANTED: Wanted =
         Wanted { chunks: Recipes { wanted: Recipe(1), as_good: None }, structure: None };

@@ -43,61 +43,33 @@
 //!
 //! Fusion of rankings, embedding, actors, clocks and retries: callers bring them.
 
-mod attainable;
+mod backup;
 mod catalogue;
-mod check;
-mod copies;
-mod corpus_snapshot;
-mod durable;
-mod erase;
 mod error;
-mod export;
-mod facts;
-mod fence;
-mod filter;
-mod holding;
-mod location;
-mod maintain;
-mod memories;
-mod named;
-mod nodes;
-mod objects;
-mod place;
-mod probe;
-mod reader;
-mod record;
+mod read;
 mod registry;
-mod restore;
-mod rows;
-mod s3;
-mod scan;
-mod schema;
-mod search;
 mod shard;
-mod snapshot;
-mod snapshot_deletion;
-mod status;
+mod storage;
 mod table;
-mod transfer;
-mod write;
+mod values;
 
-pub use corpus_snapshot::{Snapshots, WholeSnapshot};
+pub use backup::snapshots::{Snapshots, WholeSnapshot};
 pub use error::{Cause, Error, Result};
-pub use location::Location;
-pub use maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
-pub use nodes::{
+pub use read::reader::{ShardReader, ShardView};
+pub use read::structure::{
     DocumentNodes, DocumentSegments, NodeRow, SegmentNode, StructuredDocument, UpperGap, UpperRow,
 };
-pub use place::Place;
-pub use probe::{Broken, Probed};
-pub use reader::{ShardReader, ShardView};
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use registry::act_as_next_release;
 pub use registry::{Registered, Registry};
-pub use s3::{ObjectStoreSettings, Secret};
-pub use schema::{TableKind, VectorColumn};
+pub use shard::accept::{Committed, DerivedDocument, EmbeddedChunk, Failure, Offer, Outcome};
+pub use shard::maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
 pub use shard::{Shard, ShardSettings, Takeover, Tuning};
-pub use status::{DueDocument, Lag};
+pub use storage::Place;
+pub use storage::probe::{Broken, Probed};
+pub use storage::s3::{ObjectStoreSettings, Secret};
+pub use storage::url::Location;
 pub use table::TableStatistics;
-pub use write::{Committed, DerivedDocument, EmbeddedChunk, Failure, Offer, Outcome};
+pub use table::schema::{TableKind, VectorColumn};
+pub use values::due::{DueDocument, Lag};

@@ -20,8 +20,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Cause, Error, Result};
-use crate::location::Location;
-use crate::place::{self, Place};
+use crate::storage::url::Location;
+use crate::storage::{self, Place};
 use folder::FolderRegistry;
 use objects::ObjectRegistry;
 
@@ -55,8 +55,8 @@ impl Registry {
     #[doc(hidden)]
     pub async fn open_place(place: &Place) -> Result<Self> {
         Ok(Self(match place.kind() {
-            place::Kind::Folder(folder) => Kind::Folder(FolderRegistry::open(folder).await?),
-            place::Kind::Objects(objects) => Kind::Objects(ObjectRegistry::open(objects).await?),
+            storage::Kind::Folder(folder) => Kind::Folder(FolderRegistry::open(folder).await?),
+            storage::Kind::Objects(objects) => Kind::Objects(ObjectRegistry::open(objects).await?),
         }))
     }
 

@@ -1,5 +1,11 @@
 //! Writer of a shard, with the state that it keeps.
 
+pub(crate) mod accept;
+pub(crate) mod erase;
+pub(crate) mod maintain;
+pub(crate) mod memories;
+pub(crate) mod scan;
+
 use std::convert::Infallible;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -8,16 +14,16 @@ use clew_core::{CorpusName, CorpusSettings, Recipe, Recipes};
 use tokio::sync::oneshot;
 
 use crate::catalogue::Catalogue;
-use crate::erase::ErasureMark;
+use crate::catalogue::reading::Reading;
+use crate::catalogue::record::Wanted;
 use crate::error::{Error, Result};
-use crate::facts::Reading;
-use crate::memories::MemoryFiles;
-use crate::place::Place;
-use crate::reader::ShardReader;
-use crate::record::Wanted;
-use crate::schema::{TableKind, VectorColumn};
-use crate::snapshot::{Publisher, Snapshot};
+use crate::read::reader::ShardReader;
+use crate::read::view::{Publisher, Snapshot};
+use crate::shard::erase::ErasureMark;
+use crate::shard::memories::MemoryFiles;
+use crate::storage::Place;
 use crate::table::Stored;
+use crate::table::schema::{TableKind, VectorColumn};
 
 /// Settings that a shard is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,11 @@
 //! One table of a shard: wraps the storage engine's handle with our errors and our durability.
 
+pub(crate) mod fence;
+pub(crate) mod filter;
+pub(crate) mod named_files;
+pub(crate) mod rows;
+pub(crate) mod schema;
+
 use std::collections::HashSet;
 use std::fs;
 use std::future::Future;
@@ -25,14 +31,14 @@ use lancedb::table::{
 use lancedb::{Connection, Table};
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 
-use crate::durable::{self, MANIFESTS, SyncedFolder};
 use crate::error::{Error, Operation, Result};
-use crate::fence::Fence;
-use crate::filter;
-use crate::place::{Place, on_files};
-use crate::schema::{self, IndexWanted, TableKind, VectorColumn};
+use crate::read::view::{StoredVectors, Vectors};
 use crate::shard::ShardSettings;
-use crate::snapshot::{StoredVectors, Vectors};
+use crate::storage::durable::{self, MANIFESTS, SyncedFolder};
+use crate::storage::{Place, on_files};
+use crate::table::fence::Fence;
+use crate::table::filter;
+use crate::table::schema::{self, IndexWanted, TableKind, VectorColumn};
 
 /// Maximum number of conditions in one predicate: deeper trees could exhaust the planner's stack.
 const MAX_CONDITIONS: usize = 200;

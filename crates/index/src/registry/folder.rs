@@ -18,9 +18,9 @@ use std::{fs, io, thread};
 use clew_core::{CorpusName, CorpusSettings};
 
 use super::{CORPORA, Registered, damaged, from_json, to_json, unique};
-use crate::durable;
 use crate::error::{Cause, Error, Result};
-use crate::place::{Place, on_files};
+use crate::storage::durable;
+use crate::storage::{Place, on_files};
 
 const SETTINGS: &str = "settings.json";
 /// Empty file in the folder of a corpus that is to be deleted.
@@ -340,10 +340,10 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::location::Location;
     use crate::registry::Registry;
     use crate::registry::fixture::{listed, next, refuses_what_is_not_there, settings};
-    use crate::s3::ObjectStoreSettings;
+    use crate::storage::s3::ObjectStoreSettings;
+    use crate::storage::url::Location;
 
     async fn registry(folder: &Path) -> Registry {
         let reached = ObjectStoreSettings::default();

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{CORPORA, Registered, damaged, from_json, to_json, unique};
 use crate::error::{Error, Result};
-use crate::objects::{Objects, PARALLEL};
-use crate::place::Place;
+use crate::storage::Place;
+use crate::storage::objects::{Objects, PARALLEL};
 
 /// Suffix of the name of a register.
 const REGISTER: &str = ".json";

@@ -7,10 +7,10 @@ use clew_core::ClockOffset;
 use futures::future::try_join_all;
 
 use crate::error::{Error, Result};
-use crate::location::Location;
-use crate::objects::Objects;
-use crate::place::{Kind, Place, on_files};
 use crate::registry::unique;
+use crate::storage::objects::Objects;
+use crate::storage::url::Location;
+use crate::storage::{Kind, Place, on_files};
 
 const DOING: &str = "try the storage";
 /// Prefix of the names of everything that a probe writes.

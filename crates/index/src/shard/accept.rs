@@ -7,11 +7,11 @@ use clew_core::{
     Recipe, Stage, StoredDocument, Timestamp, Version,
 };
 
+use crate::catalogue::record::{ChunkFacts, FailureFacts, SourceFacts};
 use crate::error::{Error, Result};
-use crate::filter;
-use crate::record::{ChunkFacts, FailureFacts, SourceFacts};
-use crate::rows;
 use crate::shard::{Shard, ShardSettings};
+use crate::table::filter;
+use crate::table::rows;
 
 /// Maximum bytes of text in one batch of rows: text columns count bytes in 32 bits.
 const BATCH_BYTES: usize = 256 << 20;

@@ -30,15 +30,15 @@ use futures::{Stream, StreamExt};
 use lancedb::Table;
 use serde::{Deserialize, Serialize};
 
+use crate::backup::deletion::Described;
+use crate::backup::transfer::{FileRecord, damaged};
 use crate::error::{Error, Result};
-use crate::location::Location;
-use crate::named::{INDEXES, NamedFiles, TRANSACTIONS};
-use crate::place::Place;
-use crate::reader::ShardReader;
+use crate::read::reader::ShardReader;
 use crate::registry::{FORMAT, format_of};
-use crate::schema::TableKind;
-use crate::snapshot_deletion::Described;
-use crate::transfer::{FileRecord, damaged};
+use crate::storage::Place;
+use crate::storage::url::Location;
+use crate::table::named_files::{INDEXES, NamedFiles, TRANSACTIONS};
+use crate::table::schema::TableKind;
 
 /// File whose presence makes a snapshot complete.
 pub(crate) const DESCRIPTION: &str = "snapshot.json";

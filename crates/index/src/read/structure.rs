@@ -16,16 +16,16 @@ use clew_core::{
 };
 use lancedb::query::{QueryBase, Select};
 
+use crate::catalogue::record::{DocumentRecord, NodeFacts};
 use crate::error::{Error, Result};
-use crate::filter;
-use crate::reader::{ShardReader, ShardView, read_sources};
-use crate::record::{DocumentRecord, NodeFacts};
-use crate::rows::{self, Rows, StoredNode};
-use crate::schema::{TableKind, column};
+use crate::read::reader::{ShardReader, ShardView, read_sources};
+use crate::read::view::Snapshot;
 use crate::shard::Shard;
-use crate::snapshot::Snapshot;
+use crate::shard::accept::refuse_duplicates;
+use crate::table::filter;
+use crate::table::rows::{self, Rows, StoredNode};
 use crate::table::scan;
-use crate::write::refuse_duplicates;
+use crate::table::schema::{TableKind, column};
 
 /// Node of a document's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]

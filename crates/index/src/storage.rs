@@ -3,6 +3,13 @@
 //! The storage engine manages the tables. This module does the rest that a shard needs: a few small
 //! files.
 
+mod copies;
+pub(crate) mod durable;
+pub(crate) mod objects;
+pub(crate) mod probe;
+pub(crate) mod s3;
+pub(crate) mod url;
+
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,10 +20,10 @@ use lance::session::Session;
 use lance_io::object_store::ObjectStoreRegistry;
 use object_store::ObjectStore;
 
-use crate::durable;
 use crate::error::{Error, Result};
-use crate::location::{self, Location};
-use crate::objects::Objects;
+use crate::storage::durable;
+use crate::storage::objects::Objects;
+use crate::storage::url::{self, Location};
 
 /// Maximum bytes of a shard's indexes that the storage engine caches in memory, so that searches
 /// need not read them again. Together with [`METADATA_CACHE`], enough for the indexes of some
@@ -68,8 +75,8 @@ impl Place {
     pub(crate) async fn of(location: &Location) -> Result<Self> {
         const DOING: &str = "connect to the object store";
         match &location.0 {
-            location::Kind::Folder(folder) => Ok(Self::from(folder.as_path())),
-            location::Kind::Bucket(bucket) => {
+            url::Kind::Folder(folder) => Ok(Self::from(folder.as_path())),
+            url::Kind::Bucket(bucket) => {
                 let (settings, name) = (bucket.settings.clone(), bucket.name.clone());
                 let connect = move || settings.connect(&name).map_err(io::Error::from);
                 let store = on_files(DOING, connect).await?;

@@ -9,14 +9,14 @@ use std::time::Duration;
 use clew_core::{Access, DocumentId, ErasureScan, Forgotten, UpperKey};
 use lancedb::datafusion::prelude::Expr;
 
+use crate::catalogue::record::{Facts, NodeFacts};
 use crate::error::{Error, Result};
-use crate::filter;
-use crate::place::Place;
-use crate::record::{Facts, NodeFacts};
-use crate::scan::Before;
-use crate::schema::TableKind;
 use crate::shard::Shard;
+use crate::shard::scan::Before;
+use crate::storage::Place;
 use crate::table::Stored;
+use crate::table::filter;
+use crate::table::schema::TableKind;
 
 /// Maximum number of documents swept in one round, so that other writes are not held up.
 const SWEEP_DOCUMENTS: usize = 1_000;
@@ -183,8 +183,9 @@ impl Shard {
         let mut nodes = Vec::new();
         for record in ids.iter().filter_map(|id| self.catalogue.get(id)) {
             sources.extend(record.superseded().map(|old| filter::version(&record.id, old)));
-            let orphan =
-                |of: &crate::record::ChunkFacts| filter::derived(&record.id, of.version, of.recipe);
+            let orphan = |of: &crate::catalogue::record::ChunkFacts| {
+                filter::derived(&record.id, of.version, of.recipe)
+            };
             chunks.extend(record.orphans().map(orphan));
             let orphans = record.orphan_nodes(wanted);
             nodes.extend(orphans.map(|of| filter::derived(&record.id, of.version, of.recipe)));

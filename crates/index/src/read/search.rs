@@ -19,14 +19,14 @@ use lancedb::datafusion::prelude::Expr;
 use lancedb::index::scalar::FullTextSearchQuery;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
-use crate::attainable::attainable_score;
 use crate::error::{Error, Operation, Result};
-use crate::filter;
-use crate::rows::{ChunkKey, ChunkRow, Rows};
-use crate::schema::{TableKind, column};
-use crate::snapshot::{Snapshot, StoredVectors};
+use crate::read::attainable::attainable_score;
+use crate::read::view::{Snapshot, StoredVectors};
+use crate::shard::accept::is_direction;
+use crate::table::filter;
+use crate::table::rows::{ChunkKey, ChunkRow, Rows};
+use crate::table::schema::{TableKind, column};
 use crate::table::{failed, run};
-use crate::write::is_direction;
 
 /// Minimum number of partitions of the vector index that a search reads. Together with [`REFINE`],
 /// recall@10 is 0.9975 on 100,000 passages of documentation.

@@ -6,10 +6,10 @@ use arrow::datatypes::{UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use clew_core::{DocumentId, Recipe, UpperKey, Version};
 
+use crate::catalogue::record::{ChunkFacts, Facts, NodeFacts};
 use crate::error::Result;
-use crate::record::{ChunkFacts, Facts, NodeFacts};
-use crate::rows::{NodeOwner, Rows};
-use crate::schema::{TableKind, column};
+use crate::table::rows::{NodeOwner, Rows};
+use crate::table::schema::{TableKind, column};
 
 /// Facts that rows add up to, in whatever order the rows come.
 #[derive(Default)]

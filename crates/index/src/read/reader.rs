@@ -13,18 +13,18 @@ use clew_core::{
 use lancedb::query::{QueryBase, Select};
 use tokio::sync::watch;
 
-use crate::check;
 use crate::error::{Operation, Result};
-use crate::fence::Fence;
-use crate::filter;
-use crate::memories::MemoryReader;
-use crate::place::Place;
-use crate::rows::Rows;
-use crate::schema::{TableKind, column};
-use crate::search;
-use crate::snapshot::Snapshot;
-use crate::status::{DueDocument, Lag};
+use crate::read::check;
+use crate::read::search;
+use crate::read::view::Snapshot;
+use crate::shard::memories::MemoryReader;
+use crate::storage::Place;
+use crate::table::fence::Fence;
+use crate::table::filter;
+use crate::table::rows::Rows;
+use crate::table::schema::{TableKind, column};
 use crate::table::{run, scan};
+use crate::values::due::{DueDocument, Lag};
 
 /// Reader for the shard's own work, whatever labels documents require. Cheap to clone. Never waits
 /// for the writer.

@@ -12,14 +12,14 @@ use clew_core::{
 };
 use lancedb::query::{QueryBase, Select};
 
+use crate::catalogue::reading::Reading;
+use crate::catalogue::record::{DocumentRecord, Facts, SourceFacts};
 use crate::error::Result;
-use crate::facts::Reading;
-use crate::filter;
-use crate::record::{DocumentRecord, Facts, SourceFacts};
-use crate::rows::{ChunkKey, ChunkRow, Rows, StoredNode};
-use crate::schema::{TableKind, column, is_of_vectors};
-use crate::snapshot::{Snapshot, Vectors};
+use crate::read::view::{Snapshot, Vectors};
+use crate::table::filter;
+use crate::table::rows::{ChunkKey, ChunkRow, Rows, StoredNode};
 use crate::table::scan;
+use crate::table::schema::{TableKind, column, is_of_vectors};
 
 /// Approximate bytes of documents that are read at once.
 const PAGE_BYTES: u64 = 16 << 20;
@@ -357,8 +357,8 @@ mod tests {
     };
 
     use super::*;
-    use crate::nodes::NodeRow;
-    use crate::record::{ChunkFacts, NodeFacts, Wanted};
+    use crate::catalogue::record::{ChunkFacts, NodeFacts, Wanted};
+    use crate::read::structure::NodeRow;
 
     const RECIPE: Recipe = Recipe(3);
     const WANTED: Recipes = Recipes { wanted: RECIPE, as_good: None };

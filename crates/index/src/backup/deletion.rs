@@ -16,11 +16,13 @@ use clew_core::{CorpusName, DeletionStep, SnapshotDeletion, SnapshotName, Timest
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use crate::corpus_snapshot::{DESCRIPTION, READING, Snapshots, WholeSnapshot, digest_of, to_json};
+use crate::backup::snapshots::{
+    DESCRIPTION, READING, Snapshots, WholeSnapshot, digest_of, to_json,
+};
 use crate::error::{Error, Result};
-use crate::objects::PARALLEL;
-use crate::place::Place;
 use crate::registry::unique;
+use crate::storage::Place;
+use crate::storage::objects::PARALLEL;
 
 /// Format of a tombstone: beyond what earlier releases know, so that they refuse it.
 const FORMAT: u32 = u32::MAX;

@@ -16,8 +16,8 @@ use clew_core::{DocumentId, MemoryPart, MemoryRecord};
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
-use crate::place::Place;
 use crate::shard::Shard;
+use crate::storage::Place;
 
 /// Folder of the memories in the shard's place.
 pub(crate) const FOLDER: &str = "memories";

@@ -6,10 +6,10 @@ use lance::index::DatasetIndexExt;
 use lance_table::io::deletion::relative_deletion_file_path;
 use lancedb::Table;
 
-use crate::durable::MANIFESTS;
 use crate::error::{Operation, Result};
-use crate::schema::TableKind;
+use crate::storage::durable::MANIFESTS;
 use crate::table::run;
+use crate::table::schema::TableKind;
 
 /// Folder of a table with one folder per index.
 pub(crate) const INDEXES: &str = "_indices";

@@ -30,14 +30,14 @@ use clew_core::{
 };
 use lancedb::query::QueryBase;
 
+use crate::catalogue::record::DocumentRecord;
 use crate::error::{Error, Result};
-use crate::filter;
-use crate::reader::ShardReader;
-use crate::record::DocumentRecord;
-use crate::rows::{NodeOwner, Rows, StoredNode};
-use crate::schema::{TableKind, column};
-use crate::snapshot::Snapshot;
+use crate::read::reader::ShardReader;
+use crate::read::view::Snapshot;
+use crate::table::filter;
+use crate::table::rows::{NodeOwner, Rows, StoredNode};
 use crate::table::scan;
+use crate::table::schema::{TableKind, column};
 
 /// Approximate bytes of documents in a page. With the data derived from them it is several times as
 /// much.
@@ -139,7 +139,7 @@ async fn documents_page(snapshot: &Snapshot, after: Option<&DocumentId>) -> Resu
         let query = snapshot.chunks.query().only_if_expr(filter::documents(ids()));
         scan(TableKind::Chunks, query, |batch| {
             let keys = Rows::new(TableKind::Chunks, batch).chunk_keys()?;
-            let is_live = |key: &crate::rows::ChunkKey| {
+            let is_live = |key: &crate::table::rows::ChunkKey| {
                 let record = page.get(&key.document_id);
                 record.is_some_and(|(record, _)| record.is_live(key.version, key.recipe))
             };

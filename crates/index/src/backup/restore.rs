@@ -13,12 +13,12 @@ use clew_core::{
 };
 use futures::StreamExt;
 
-use crate::corpus_snapshot::{WholeSnapshot, in_time};
+use crate::backup::snapshots::{WholeSnapshot, in_time};
+use crate::backup::transfer::FileRecord;
 use crate::error::{Error, Result};
-use crate::place::Place;
 use crate::registry::Registry;
 use crate::shard::{Shard, ShardSettings, Takeover};
-use crate::transfer::FileRecord;
+use crate::storage::Place;
 
 /// Empty file that marks a corpus as restored: nothing is copied to it any more.
 const COPIED: &str = "restored";

@@ -17,11 +17,11 @@ use object_store::{MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, Put
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::durable;
 use crate::error::{Error, Result};
-use crate::objects::Objects;
-use crate::place::{Kind, Place, on_files};
 use crate::registry::unique;
+use crate::storage::durable;
+use crate::storage::objects::Objects;
+use crate::storage::{Kind, Place, on_files};
 
 /// Bytes that are read or written at once: an object store takes parts of an object from 5 MiB.
 const PART: usize = 8 << 20;

@@ -10,7 +10,7 @@ use lancedb::Table;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
-use crate::nodes::UpperView;
+use crate::read::structure::UpperView;
 
 /// Vector columns of a view.
 #[derive(Clone, Debug)]

@@ -11,11 +11,11 @@ use futures::StreamExt;
 use lancedb::query::{QueryBase, Select};
 use tokio::time::Instant;
 
-use crate::corpus_snapshot::{Snapshots, WholeSnapshot};
+use crate::backup::snapshots::{Snapshots, WholeSnapshot};
 use crate::error::{Error, Operation, Result};
-use crate::filter;
-use crate::rows::Rows;
-use crate::schema::{TableKind, column};
+use crate::table::filter;
+use crate::table::rows::Rows;
+use crate::table::schema::{TableKind, column};
 use crate::table::{run, scan};
 
 /// Number of snapshots that are searched at the same time.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::s3::ObjectStoreSettings;
+use crate::storage::s3::ObjectStoreSettings;
 
 /// Place that can hold corpora: a local folder, or a part of a bucket on S3-compatible storage.
 ///

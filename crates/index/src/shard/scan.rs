@@ -24,14 +24,14 @@ use clew_core::{Access, DocumentId, ErasureScan};
 use futures::TryStreamExt;
 use lancedb::query::{QueryBase, Select};
 
-use crate::erase::MARK;
 use crate::error::{Operation, Result};
-use crate::filter;
-use crate::memories;
-use crate::named::{INDEXES, NamedFiles};
-use crate::rows::{NodeOwner, Rows};
-use crate::schema::{TableKind, column};
 use crate::shard::Shard;
+use crate::shard::erase::MARK;
+use crate::shard::memories;
+use crate::table::filter;
+use crate::table::named_files::{INDEXES, NamedFiles};
+use crate::table::rows::{NodeOwner, Rows};
+use crate::table::schema::{TableKind, column};
 use crate::table::{run, scan};
 
 /// Maximum bytes that are searched for texts, in whole files, the smallest first.
@@ -409,12 +409,12 @@ mod tests {
     };
 
     use super::*;
-    use crate::nodes::{DocumentNodes, NodeRow};
-    use crate::place::Place;
-    use crate::rows;
-    use crate::schema::VectorColumn;
+    use crate::read::structure::{DocumentNodes, NodeRow};
+    use crate::shard::accept::{DerivedDocument, EmbeddedChunk};
     use crate::shard::{ShardSettings, Takeover, Tuning};
-    use crate::write::{DerivedDocument, EmbeddedChunk};
+    use crate::storage::Place;
+    use crate::table::rows;
+    use crate::table::schema::VectorColumn;
 
     const RECIPE: Recipe = Recipe(3);
     const PATIENCE: Duration = Duration::from_secs(5);

@@ -14,8 +14,8 @@ use lance_index::scalar::inverted::query::collect_query_tokens;
 use lancedb::Table;
 
 use crate::error::{Operation, Result};
-use crate::schema::TableKind;
 use crate::table::failed;
+use crate::table::schema::TableKind;
 
 /// Saturation of word counts (k1) in the engine's BM25.
 const K1: f32 = 1.2;

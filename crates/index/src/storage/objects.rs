@@ -19,9 +19,9 @@ use object_store::{
     UpdateVersion,
 };
 
-use crate::copies::Copies;
 use crate::error::{Error, Result};
-use crate::place::session;
+use crate::storage::copies::Copies;
+use crate::storage::session;
 
 /// Scheme of the addresses by which the storage engine finds the store. Never shown.
 const SCHEME: &str = "s3";

@@ -14,11 +14,11 @@ use clew_core::{
     Version,
 };
 
+use crate::catalogue::record::{FailureFacts, SourceFacts, kind_name, kind_of_name};
 use crate::error::{Error, Result};
-use crate::nodes::{DocumentNodes, NodeRow, UpperRow};
-use crate::record::{FailureFacts, SourceFacts, kind_name, kind_of_name};
-use crate::schema::{TableKind, VectorColumn, attribute_item, column};
-use crate::write::{DerivedDocument, EmbeddedChunk};
+use crate::read::structure::{DocumentNodes, NodeRow, UpperRow};
+use crate::shard::accept::{DerivedDocument, EmbeddedChunk};
+use crate::table::schema::{TableKind, VectorColumn, attribute_item, column};
 
 /// Row of `chunks` without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]

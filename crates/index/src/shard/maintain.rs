@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::schema::{IndexWanted, TableKind, VectorColumn};
+use crate::read::view::Vectors;
 use crate::shard::{Shard, Tuning};
-use crate::snapshot::Vectors;
 use crate::table::TableStatistics;
+use crate::table::schema::{IndexWanted, TableKind, VectorColumn};
 
 /// Figures that say how much maintenance a shard needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,9 @@
+//! Reads of a shard: views of one state, and the searches, listings and checks that work on them.
+
+mod attainable;
+mod check;
+mod export;
+pub(crate) mod reader;
+mod search;
+pub(crate) mod structure;
+pub(crate) mod view;
