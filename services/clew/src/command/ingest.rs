@@ -67,8 +67,8 @@ pub struct IngestArgs {
     /// Write what became of each document to this file, one JSON object per line.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Only estimate what the ingestion would take, and change nothing: a corpus that does not exist
-    /// is estimated with default settings.
+    /// Only estimate what the ingestion would take, and change nothing. A corpus that does not
+    /// exist is estimated with default settings.
     #[arg(long)]
     pub estimate: bool,
     /// Return when everything is accepted, without waiting until it can be found.
