@@ -40,6 +40,11 @@ install: setup ## Build the fast `clew` and install it with its embedding model:
 	install -m 755 $(RELEASE)/clew $(INSTALLED)/bin/clew
 	rm -rf $(INSTALLED)/share/clew/model
 	cp -RL $(or $(CLEW_MODEL_DIR),.cache/models/all-MiniLM-L6-v2) $(INSTALLED)/share/clew/model
+	mkdir -p $(addprefix $(INSTALLED)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d)
+	$(RELEASE)/clew completions bash > $(INSTALLED)/share/bash-completion/completions/clew
+	$(RELEASE)/clew completions zsh > $(INSTALLED)/share/zsh/site-functions/_clew
+	$(RELEASE)/clew completions fish > $(INSTALLED)/share/fish/vendor_completions.d/clew.fish
+	$(RELEASE)/clew man --out $(INSTALLED)/share/man/man1
 	@echo "installed: $(INSTALLED)/bin/clew, with its model in $(INSTALLED)/share/clew/model"
 
 docs: ## Build the documentation as a website in target/docs

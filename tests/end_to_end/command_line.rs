@@ -445,3 +445,24 @@ fn an_estimate_for_a_corpus_that_does_not_exist_creates_nothing() {
     assert!(estimated(&expected, "tokens") > 0, "{expected}");
     assert_eq!(estimated(&done["estimate"], "tokens"), estimated(&expected, "tokens"), "{done}");
 }
+
+#[test]
+fn bash_accepts_the_script_that_completes_words_and_pages_are_written() {
+    let home = Home::new();
+    let run = |arguments: &[&str]| {
+        let mut command = home.clew();
+        command.args(arguments);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.stdout
+    };
+    let script = home.write("clew.bash", run(&["completions", "bash"]));
+    let checked = Command::new("bash").arg("-n").arg(script).output().unwrap();
+    assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
+
+    assert!(run(&["man"]).contains(".TH clew 1"));
+    assert_eq!(run(&["man", "--out", "pages/man1"]), "");
+    for page in ["clew.1", "clew-ingest.1", "clew-corpus-create.1"] {
+        assert!(home.path("pages/man1").join(page).is_file(), "{page}");
+    }
+}

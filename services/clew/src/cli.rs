@@ -8,6 +8,7 @@ use crate::command::bench::BenchArgs;
 use crate::command::chat::ChatArgs;
 use crate::command::check::CheckArgs;
 use crate::command::cluster::ClusterArgs;
+use crate::command::completions::CompletionsArgs;
 use crate::command::config::ConfigArgs;
 use crate::command::corpus::CorpusArgs;
 use crate::command::eval::EvalArgs;
@@ -16,6 +17,7 @@ use crate::command::generate::GenerateArgs;
 use crate::command::graph::GraphArgs;
 use crate::command::ingest::IngestArgs;
 use crate::command::key::KeyArgs;
+use crate::command::man::ManArgs;
 use crate::command::memory::MemoryArgs;
 use crate::command::outline::OutlineArgs;
 use crate::command::search::SearchArgs;
@@ -89,17 +91,58 @@ pub enum Command {
     Eval(EvalArgs),
     /// Measure speed on this machine.
     Bench(BenchArgs),
+    /// Print a script with which a shell completes the words of a command.
+    Completions(CompletionsArgs),
+    /// Print the manual page of `clew`, or write a page for each command.
+    Man(ManArgs),
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use std::collections::BTreeSet;
+
+    use clap::{CommandFactory, ValueEnum};
+    use clap_complete::Shell;
 
     use super::*;
+    use crate::command::{completions, man};
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Returns the name of a manual page for `command` and for each command below it.
+    fn pages(command: &clap::Command, parent: &str) -> Vec<String> {
+        let name = format!("{parent}{}", command.get_name());
+        let below = command.get_subcommands().filter(|below| below.get_name() != "help");
+        let below = below.flat_map(|below| pages(below, &format!("{name}-")));
+        std::iter::once(format!("{name}.1")).chain(below).collect()
+    }
+
+    #[test]
+    fn every_shells_script_names_every_command() {
+        for shell in Shell::value_variants() {
+            let script = completions::script(*shell, Cli::command());
+            for command in Cli::command().get_subcommands() {
+                let name = command.get_name();
+                assert!(script.contains(name), "`{name}` is not in the script for {shell}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_manual_page() {
+        let folder = tempfile::tempdir().unwrap();
+        man::write_pages(&folder.path().join("man1"), Cli::command()).unwrap();
+        let written = std::fs::read_dir(folder.path().join("man1")).unwrap();
+        let written: BTreeSet<String> =
+            written.map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
+        let expected: BTreeSet<String> = pages(&Cli::command(), "").into_iter().collect();
+        assert!(expected.contains("clew-corpus-create.1"), "{expected:?}");
+        assert_eq!(written, expected);
+        let page = std::fs::read_to_string(folder.path().join("man1/clew-ingest.1")).unwrap();
+        assert!(page.contains("estimate"), "{page}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod roles;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::cli::{Cli, Command};
 use crate::output::Output;
@@ -66,6 +66,8 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Check(arguments) => command::check::run(&global, arguments, output).await,
         Command::Config(arguments) => command::config::run(&global, arguments, output),
         Command::Key(arguments) => command::key::run(arguments, output),
+        Command::Completions(arguments) => command::completions::run(&arguments, Cli::command()),
+        Command::Man(arguments) => command::man::run(&arguments, Cli::command()),
         Command::Cluster(arguments) => command::cluster::run(&global, arguments, output).await,
         Command::Eval(arguments) => Box::pin(command::eval::run(&global, arguments, output)).await,
         Command::Bench(arguments) => command::bench::run(&global, arguments, output).await,
