@@ -22,6 +22,8 @@ pub fn run(arguments: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
         Some(folder) => write_pages(folder, command),
         None => {
             let mut page = Vec::new();
+            // Like the pages of a folder, which have none for `help`.
+            let command = command.disable_help_subcommand(true);
             clap_mangen::Man::new(command).render(&mut page)?;
             output::write(Path::new("-"), &String::from_utf8_lossy(&page))
         }
