@@ -21,9 +21,8 @@ use lance_io::object_store::ObjectStoreRegistry;
 use object_store::ObjectStore;
 
 use crate::error::{Error, Result};
-use crate::storage::durable;
 use crate::storage::objects::Objects;
-use crate::storage::url::{self, Location};
+use crate::storage::url::Location;
 
 /// Maximum bytes of a shard's indexes that the storage engine caches in memory, so that searches
 /// need not read them again. Together with [`METADATA_CACHE`], enough for the indexes of some

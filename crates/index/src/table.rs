@@ -37,8 +37,7 @@ use crate::shard::ShardSettings;
 use crate::storage::durable::{self, MANIFESTS, SyncedFolder};
 use crate::storage::{Place, on_files};
 use crate::table::fence::Fence;
-use crate::table::filter;
-use crate::table::schema::{self, IndexWanted, TableKind, VectorColumn};
+use crate::table::schema::{IndexWanted, TableKind, VectorColumn};
 
 /// Maximum number of conditions in one predicate: deeper trees could exhaust the planner's stack.
 const MAX_CONDITIONS: usize = 200;
