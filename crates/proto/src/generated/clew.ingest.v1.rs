@@ -373,7 +373,7 @@ pub struct ForgottenDocument {
 /// Request of EstimateIngestion.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EstimateIngestionRequest {
-    /// Name of the corpus; empty means a new corpus with default settings.
+    /// Name of the corpus.
     #[prost(string, tag = "1")]
     pub corpus: ::prost::alloc::string::String,
     /// Number of documents to be ingested: at most 1,000,000,000,000.

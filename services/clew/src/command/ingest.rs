@@ -27,7 +27,7 @@ pub use self::report::Report;
 use self::stream::SendingStream;
 use crate::args::global::GlobalArgs;
 use crate::connection::Connection;
-use crate::output::{Output, human, message};
+use crate::output::{Output, human};
 use crate::progress::Progress;
 
 /// Arguments of `ingest`.
@@ -67,8 +67,7 @@ pub struct IngestArgs {
     /// Write what became of each document to this file, one JSON object per line.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Only estimate what the ingestion would take, and change nothing. A corpus that does not
-    /// exist is estimated with default settings.
+    /// Only estimate what the ingestion would take, and ingest nothing.
     #[arg(long)]
     pub estimate: bool,
     /// Return when everything is accepted, without waiting until it can be found.
@@ -94,7 +93,7 @@ pub async fn run(
     let naming = match &arguments.root {
         None => Naming::as_given(),
         Some(root) => Naming::below(root)
-            .with_context(|| format!("cannot name files from --root `{}`", root.display()))?,
+            .with_context(|| format!("cannot name files from --root {}", root.display()))?,
     };
     let connection = Connection::open(global).await?;
     let done = ingest(&connection, arguments, naming, output).await;
@@ -110,9 +109,7 @@ async fn ingest(
 ) -> anyhow::Result<()> {
     let started = Instant::now();
     let IngestArgs { corpus, paths, stdin_format, .. } = &arguments;
-    if !arguments.estimate {
-        make_if_missing(connection, corpus, Some(StructureSettings::default())).await?;
-    }
+    make_if_missing(connection, corpus, Some(StructureSettings::default())).await?;
     let options = Options {
         columns: Columns {
             text: arguments.text_column.clone(),
@@ -122,18 +119,18 @@ async fn ingest(
         labels: Labels::new(arguments.labels.iter().cloned())?,
         ..Options::default()
     };
+    let mut report = Report::into_file(arguments.report.as_deref()).await?;
     let discovery = discover(paths.clone(), naming, *stdin_format).await?;
     let expected = estimate(connection, corpus, &discovery, &options).await;
     if arguments.estimate {
         let expected = expected?;
         return output.print(&expected.document(), |_| expected.table());
     }
-    let mut report = Report::into_file(arguments.report.as_deref()).await?;
     match &expected {
         Ok(expected) => eprintln!("{expected}"),
         // Ingestion begins anyway: accepted documents wait for graph builders and encoders that are
         // away.
-        Err(error) => eprintln!("no estimate of what it takes: {}", message(error.as_ref())),
+        Err(error) => eprintln!("no estimate of what it takes: {error:#}"),
     }
     let before = connection.client.corpus(corpus).await?.counts.unwrap_or_default();
     let sending = Sending {
@@ -214,12 +211,10 @@ async fn ingest(
     }
     let newly_failed = after.failed_documents.saturating_sub(before.failed_documents);
     if !arguments.no_wait && newly_failed > 0 {
-        bail!(
-            "{newly_failed} documents could not be indexed; `clew status --corpus {corpus}` says why"
-        );
+        bail!("{newly_failed} documents could not be indexed; `clew status` says why");
     }
     if summary.accepted() + summary.unchanged == 0 {
-        bail!("expected at least one document, found none; check the paths and their formats");
+        bail!("there was nothing to take in");
     }
     Ok(())
 }

@@ -15,11 +15,10 @@ mod sample;
 mod storage;
 mod structure;
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{Chunking, Corpus, CorpusSettings, Error, Limits, StructureSettings};
+use clew_core::{Corpus, Error, Limits};
 use clew_proto::ingest::v1 as wire;
 use clew_runtime::deadline::within;
 use tonic::Request;
@@ -41,16 +40,10 @@ pub(super) async fn estimate(
     let deadline = backends.config.deadline(&request);
     let request = request.into_inner();
     check_sizes(&request, &backends.limits)?;
-    let name = match request.corpus.as_str() {
-        "" => None,
-        name => Some(name.parse()?),
-    };
+    let name = request.corpus.parse()?;
     let run = Run::of(&request);
     let given = sample::given(request, &backends.limits)?;
-    let corpus = match name {
-        Some(name) => backends.corpora.of(&caller).get(&name, deadline).await?,
-        None => Arc::new(new_corpus(backends)?),
-    };
+    let corpus = backends.corpora.of(&caller).get(&name, deadline).await?;
     let samples = match given {
         Some(samples) => samples,
         None => sample::of_corpus(&corpus, &run, deadline).await?,
@@ -88,18 +81,6 @@ pub(super) async fn estimate(
         sampled_documents: sizes.len() as u64,
         sampled_bytes: sizes.iter().sum::<usize>() as u64,
     })
-}
-
-/// Returns a corpus with default settings, without any shard and stored nowhere.
-fn new_corpus(backends: &Backends) -> Result<Corpus, Error> {
-    let encoder = backends.encoders.current().identity().clone();
-    let chunking = Chunking::default_for(&encoder);
-    let created_at = backends.clock.now();
-    let settings = CorpusSettings {
-        structure: Some(StructureSettings::default()),
-        ..CorpusSettings::plain("new".parse()?, 0, chunking, encoder, created_at)
-    };
-    Ok(Corpus::new(Arc::new(settings), Vec::new()))
 }
 
 /// Refuses an ingestion that no corpus could hold.

@@ -1,6 +1,6 @@
 //! Estimate of an ingestion, made before it begins.
 
-use clew_core::{Attributes, CorpusName, Document, ErrorKind, Labels, Limits, Violations};
+use clew_core::{Attributes, CorpusName, Document, Labels, Limits, Violations};
 use clew_formats::{Discovery, Found, Options};
 use clew_proto::convert::ingest::document_to_wire;
 use clew_proto::ingest::v1 as wire;
@@ -88,7 +88,7 @@ fn sample(mut document: Document, bytes: usize) -> Option<wire::Document> {
 
 /// Estimates what ingesting the discovered files would take, from their sizes and from what some of
 /// them hold. Standard input cannot be estimated. Documents that the corpus holds already count as
-/// if they were new. A corpus that does not exist is estimated as one with default settings.
+/// if they were new.
 pub async fn estimate(
     connection: &Connection,
     corpus: &CorpusName,
@@ -102,21 +102,14 @@ pub async fn estimate(
     let options = options.clone();
     let samples = tokio::task::spawn_blocking(move || Samples::read(sampled, &options)).await?;
     let share = |of: u64, all: u64| of as f64 / all.max(1) as f64;
-    let mut request = wire::EstimateIngestionRequest {
+    let request = wire::EstimateIngestionRequest {
         corpus: corpus.to_string(),
         documents: (files as f64 * share(samples.documents, samples.files)).ceil() as u64,
         text_bytes: (bytes as f64 * share(samples.text_bytes, samples.bytes)) as u64,
         samples: Vec::new(),
         sample_documents: samples.documents_sent,
     };
-    let expected = match connection.client.estimate(request.clone()).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            request.corpus.clear();
-            connection.client.estimate(request).await?
-        }
-        told => told?,
-    };
-    Ok(Estimate { files, bytes, expected })
+    Ok(Estimate { files, bytes, expected: connection.client.estimate(request).await? })
 }
 
 impl Estimate {
