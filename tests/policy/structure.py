@@ -37,8 +37,7 @@ def members():
 def without_comments(code):
     """The code without comments, and without the unit tests at a file's end."""
     code = re.sub(r"//[^\n]*", "", re.sub(r"/\*.*?\*/", "", code, flags=re.DOTALL))
-    tests = code.find("#[cfg(test)]\nmod ")
-    return code if tests < 0 else code[:tests]
+    return re.split(r"#\[cfg\(test\)\]\nmod \w+ \{", code, maxsplit=1)[0]
 
 
 def paths_of(tree, prefix=()):
@@ -73,7 +72,7 @@ class Modules:
             used = []
             for public, tree in re.findall(r"^\s*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);", text, re.MULTILINE):
                 used += [(bool(public), path) for path in paths_of(tree)]
-            inline = re.findall(r"\b(?:crate|super)(?:::\w+)+", text)
+            inline = re.findall(r"(?<!\bin )\b(?:crate|super)(?:::\w+)+", text)
             used += [(False, tuple(path.split("::"))) for path in inline]
             self.uses[module] = used
         for module, used in self.uses.items():

@@ -1,6 +1,8 @@
 //! Recall: finds what a memory of conversations holds about a question.
 
 mod history;
+mod item;
+mod read;
 #[cfg(test)]
 mod tests;
 
@@ -12,15 +14,18 @@ use std::time::Instant;
 use clew_core::fusion::fuse_ranks;
 use clew_core::{
     Cost, DocumentId, Documents, Error, Evidence, Filter, History, Merging, Partial, Query,
-    Retrieved, Retriever, ShardIndex, TimeRange, TimeUse, Timestamp, Value, WholeDocument,
+    Retrieved, Retriever, ShardIndex, TimeRange, TimeUse, Timestamp, Value,
 };
 
 use crate::kept::of_key;
 use crate::key::{stated, summary};
 use crate::time::{Moment, asked_about, closeness, mentions};
-use crate::{Address, Place, Role, Smoothing, Turn, TurnId, Update, rounds, smoothed};
+use crate::{Address, Place, Smoothing, Turn, TurnId, Update, rounds, smoothed};
+
+pub use item::Item;
 
 use history::{Said, latest_first, said};
+use read::{Kept, Read, Session};
 
 /// Number of turns to search for per requested item, because several may belong to one round, and
 /// the minimum number. Smoothing uses only neighbours that were found.
@@ -34,13 +39,9 @@ const TURNS_PER_ITEM: usize = 2;
 /// Turns to read with each turn that is found. They usually contain its round and the beginning of
 /// the next.
 const AROUND: RangeInclusive<i32> = -1..=2;
-/// Number of further turns before and after those in which the rest of the round is looked for.
-const REACH: u32 = 8;
 /// Share by which the score of a turn rises if it was said at the time that the question asks
 /// about. It is small, because users often tell of something days after it happened.
 const TIME_BOOST: f32 = 0.1;
-/// Maximum number of turns of a session.
-const MAX_SESSION: usize = 1_000;
 
 /// Returns whether the items of a value are rounds.
 fn is_of_rounds(value: Value) -> bool {
@@ -71,29 +72,6 @@ pub struct Recall {
     pub range: Option<TimeRange>,
     /// Treatment of statements that later ones supersede.
     pub history: History,
-}
-
-/// A recalled item.
-#[derive(Clone, Debug)]
-pub struct Item {
-    /// Session of the item. Empty for a document that is not a turn.
-    pub session: String,
-    /// Turns of the item, in order. Empty for a document that is not a turn.
-    pub turns: Vec<Turn>,
-    /// Numbers of the turns that the search found.
-    pub found: Vec<u32>,
-    /// Relevance, comparable within one recall. With [`History::Latest`], a superseded item has a
-    /// lower score than the item that supersedes it.
-    pub score: f32,
-    /// Passages of the item, in order, with the score of the item.
-    pub passages: Vec<Evidence>,
-    /// Texts to read instead of the turns: for [`Value::Facts`] the facts of each turn, for
-    /// [`Value::Summary`] the summary, and nothing for other values. They are derived from the
-    /// current turns at recall, so they never outlive them.
-    pub texts: Vec<String>,
-    /// Statements of its turns that later statements supersede, in order of time. Both statements
-    /// must be among what was found.
-    pub superseded: Vec<Update>,
 }
 
 /// The result of a recall.
@@ -273,8 +251,6 @@ fn alone(hit: &Evidence) -> Item {
     }
 }
 
-/// A user and one of the user's sessions.
-type Session = (String, DocumentId);
 /// The scores of the turns that were found.
 type Scores = BTreeMap<Session, BTreeMap<u32, f32>>;
 
@@ -383,135 +359,6 @@ fn smooth(scores: &mut Scores) {
         }
     }
 }
-
-/// The turns that were read so far. `None` if a turn does not exist or its shard does not answer.
-struct Read<'a> {
-    documents: &'a dyn Documents,
-    deadline: Instant,
-    turns: BTreeMap<(Session, u32), Option<(Turn, Evidence)>>,
-    /// Shards that did not answer.
-    missing: Vec<ShardIndex>,
-}
-
-impl Read<'_> {
-    /// Reads turns that are not known yet, together with the turns around them.
-    async fn read_around(
-        &mut self,
-        places: Vec<(Session, u32)>,
-        around: &RangeInclusive<i32>,
-    ) -> Result<(), Error> {
-        let at = |(session, number): (Session, u32)| {
-            let numbers = around.clone().filter_map(move |step| number.checked_add_signed(step));
-            numbers.map(move |number| (session.clone(), number))
-        };
-        self.read(places.into_iter().flat_map(at).collect()).await
-    }
-
-    /// Reads turns that are not known yet.
-    async fn read(&mut self, places: Vec<(Session, u32)>) -> Result<(), Error> {
-        let mut ids = Vec::new();
-        for (session, number) in places {
-            if self.turns.contains_key(&(session.clone(), number)) {
-                continue;
-            }
-            let turn = TurnId { session: session.1.clone(), number };
-            ids.push(Address { user: session.0.clone(), turn }.document_id()?);
-            self.turns.insert((session, number), None);
-        }
-        if ids.is_empty() { Ok(()) } else { self.read_documents(&ids).await }
-    }
-
-    async fn read_documents(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
-        let read = self.documents.documents(ids, self.deadline).await?;
-        self.missing.extend(read.shards_missing);
-        for WholeDocument { document, passage } in read.found {
-            if let Some((user, turn)) = Turn::of(&document) {
-                let place = ((user, turn.id.session.clone()), turn.id.number);
-                self.turns.insert(place, Some((turn, passage)));
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads all turns of the sessions of `places`.
-    async fn read_sessions(&mut self, places: &[(Session, u32)]) -> Result<(), Error> {
-        let sessions: BTreeSet<&Session> = places.iter().map(|(session, _)| session).collect();
-        for (user, session) in sessions {
-            let prefix = Address::prefix(user, Some(session.as_str()));
-            let ids = self.documents.ids(&prefix, None, MAX_SESSION, self.deadline).await?;
-            self.missing.extend(ids.shards_missing);
-            let ids = ids.found;
-            self.read_documents(&ids).await?;
-        }
-        Ok(())
-    }
-
-    /// Reads the rest of the rounds of `places`.
-    async fn complete_rounds(&mut self, places: &[(Session, u32)]) -> Result<(), Error> {
-        let mut wanted: Vec<(Session, u32)> = Vec::new();
-        for (session, number) in places {
-            let before = self.before(session, *number).map(|at| at.saturating_sub(REACH - 1)..=at);
-            let after = self.after(session, *number).map(|at| at..=at.saturating_add(REACH - 1));
-            let unknown = before.into_iter().chain(after).flatten();
-            wanted.extend(unknown.map(|number| (session.clone(), number)));
-        }
-        self.read(wanted).await
-    }
-
-    /// Returns the nearest unknown turn before `number` that may belong to its round.
-    fn before(&self, session: &Session, number: u32) -> Option<u32> {
-        let mut at = number;
-        // Turns may be missing in between: forgotten, or not yet arrived.
-        while self.role(session, at).is_none_or(|role| role == Role::Assistant) {
-            at = at.checked_sub(1)?;
-            if !self.turns.contains_key(&(session.clone(), at)) {
-                return Some(at);
-            }
-        }
-        None
-    }
-
-    /// Returns the nearest unknown turn after `number` that may belong to its round.
-    fn after(&self, session: &Session, number: u32) -> Option<u32> {
-        if self.role(session, number)? == Role::Other {
-            return None;
-        }
-        let mut at = number.checked_add(1)?;
-        while self.turns.contains_key(&(session.clone(), at)) {
-            if self.role(session, at).is_some_and(|role| role != Role::Assistant) {
-                return None;
-            }
-            at = at.checked_add(1)?;
-        }
-        Some(at)
-    }
-
-    fn role(&self, session: &Session, number: u32) -> Option<Role> {
-        self.turn(&(session.clone(), number)).map(|turn| turn.role)
-    }
-
-    fn turn(&self, (session, number): &(Session, u32)) -> Option<&Turn> {
-        self.turns.get(&(session.clone(), *number))?.as_ref().map(|(turn, _)| turn)
-    }
-
-    /// Returns all turns that were read.
-    fn known(&self) -> impl Iterator<Item = &Turn> {
-        self.turns.values().flatten().map(|(turn, _)| turn)
-    }
-
-    /// Returns whether all known turns are from conversations of several people.
-    fn are_of_several(&self) -> bool {
-        self.known().all(|turn| turn.role == Role::Other)
-    }
-
-    /// Returns the turns of a session, in order.
-    fn of(&self, session: &Session) -> Kept {
-        let all = (session.clone(), 0)..=(session.clone(), u32::MAX);
-        self.turns.range(all).filter_map(|(_, turn)| turn.clone()).collect()
-    }
-}
-
-type Kept = Vec<(Turn, Evidence)>;
 
 /// Groups the turns of a session, in order, into values.
 fn groups(kept: &Kept, value: Value) -> Vec<&[(Turn, Evidence)]> {

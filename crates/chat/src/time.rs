@@ -54,6 +54,7 @@
 mod calendar;
 mod grammar;
 mod holiday;
+mod kind;
 mod question;
 mod tense;
 #[cfg(test)]
@@ -64,6 +65,7 @@ use clew_core::{Error, Span, TimeRange, Timestamp};
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
+pub use kind::Kind;
 pub use question::asked_about;
 
 use calendar::Which;
@@ -107,18 +109,6 @@ impl Moment {
         };
         Some(TimeRange { from: side(found.from)?, until: side(found.until)? })
     }
-}
-
-/// The context that the meaning of an expression depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// The time at which it is said: "yesterday", "two weeks ago", "May last year".
-    Relative,
-    /// The nearest one, because the expression names one of many: "on Monday", "in March", "before
-    /// Christmas".
-    Recurring,
-    /// No context: "3 May 2024", "in 2023".
-    Absolute,
 }
 
 /// An expression of time in a text.

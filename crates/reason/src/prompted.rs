@@ -53,6 +53,7 @@ mod questions;
 mod reader;
 mod rehearsal;
 mod reply;
+mod reported;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -76,8 +77,8 @@ pub use self::material::Passage;
 pub(crate) use self::material::day;
 pub use self::prompt::PromptFile;
 use self::prompt::Rendered;
-use self::rehearsal::Told;
 pub use self::reply::Reply;
+use self::reported::Told;
 pub use self::unreadable::{Found, Unreadable};
 
 /// Temperatures of the attempts: the likeliest reply first, then others. MemWalker, section 3, asks

@@ -36,17 +36,18 @@
 
 #[cfg(test)]
 mod case_studies;
+mod memory;
 mod retrieval;
 #[cfg(test)]
 mod tests;
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Concerns, EntityKey, EntityNode, Error, Evidence, Findings, MemoryPoint, PointChanges,
-    PointState, TextKind, TraceEvent,
+    Answer, Concerns, Error, Findings, PointChanges, PointState, TextKind, TraceEvent,
 };
 use clew_hypergraph::{Hypergraph, NamedEntity, PointId};
 
+use self::memory::Memory;
 use self::retrieval::{Found, Scope};
 use crate::admitted::Admitted;
 use crate::work::{Work, cosine};
@@ -106,17 +107,6 @@ struct Subquery {
     text: String,
     vector: Vec<f32>,
     scope: Scope,
-}
-
-/// Memory of a question while it grows.
-struct Memory<'a> {
-    work: Work<'a>,
-    admitted: Admitted,
-    graph: Hypergraph,
-    /// Subqueries with their vectors, oldest first.
-    asked: Vec<(String, Vec<f32>)>,
-    /// Passages that the search for the question found, best first.
-    hits: Vec<Evidence>,
 }
 
 impl Memory<'_> {
@@ -260,42 +250,6 @@ impl Memory<'_> {
         let (points, kept) = (self.points(), self.work.within_tokens(&kept));
         let reading = self.work.read_with(&points, kept).await?;
         Ok(self.work.conclude(reading))
-    }
-
-    /// Returns the points as a planner sees them, in order of their numbers.
-    fn points(&self) -> Vec<MemoryPoint> {
-        let point = |point: &clew_hypergraph::Point| MemoryPoint {
-            entities: point.entities.iter().map(|key| self.name_of(key)).collect(),
-            text: point.description.clone(),
-        };
-        self.graph.points().map(point).collect()
-    }
-
-    fn ids(&self) -> Vec<PointId> {
-        self.graph.points().map(|point| point.id).collect()
-    }
-
-    fn name_of(&self, key: &EntityKey) -> String {
-        let known = self.graph.view().entity(key);
-        known.map_or_else(|| key.to_string(), |entity| entity.name.clone())
-    }
-
-    /// Returns the key for a name: that of the only entity in the view with this name as an alias,
-    /// such as a surname, else the name's own key.
-    fn key_of(&self, name: &str) -> Option<EntityKey> {
-        let key = clew_graph::entity_key(name)?;
-        let view = self.graph.view();
-        if view.entity(&key).is_some() {
-            return Some(key);
-        }
-        let is_called_so = |entity: &&EntityNode| {
-            entity.aliases.iter().any(|alias| clew_graph::entity_key(alias).as_ref() == Some(&key))
-        };
-        let mut called = view.entities().filter(is_called_so);
-        match (called.next(), called.next()) {
-            (Some(one), None) => Some(one.key.clone()),
-            _ => Some(key),
-        }
     }
 
     /// Reports the memory at the end of a step.

@@ -85,6 +85,7 @@ mod link;
 mod passage;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,27 +94,13 @@ use clew_core::{
     Answer, DocumentId, EntityKey, EntityNode, Error, Evidence, GraphQuery, SegmentId, TraceEvent,
 };
 
+pub use self::weights::{COSINE_SHARE, HUB_SEGMENTS, LINK_WEIGHT, MOST_SOURCES, NAMED_BONUS};
+
 use self::link::{Candidate, Target, names_of, wanted};
 use self::passage::{Link, Passages};
 use crate::admitted::Admitted;
 use crate::work::{Work, overlap};
 use crate::{Progress, Question, Seams, Strategy};
-
-/// Weight of the cosine in H; BM25 has the rest. 0.6 to 0.8 are on the plateau, see [`Linked`].
-pub const COSINE_SHARE: f32 = 0.7;
-
-/// Bonus of a passage whose document's title the question names. 0.3 to 1 are on the plateau.
-pub const NAMED_BONUS: f32 = 0.5;
-
-/// Weight of the best link to a passage. 0.4 to 0.8 are on the plateau.
-pub const LINK_WEIGHT: f32 = 0.6;
-
-/// Number of best passages that link to others. 2 to 5 are on the plateau.
-pub const MOST_SOURCES: usize = 3;
-
-/// Maximum number of segments that may mention a name that is followed; a name with more is a hub.
-/// 10 and 20 are equally good.
-pub const HUB_SEGMENTS: u64 = 20;
 
 /// Number of passages that the search finds. 30 to 200 rank equally well. With more, more of the
 /// passages that links lead to have known scores.

@@ -5,6 +5,8 @@ mod beam;
 mod best_first;
 mod corpus;
 mod depth_first;
+mod end;
+mod limits;
 mod memory;
 mod score;
 #[cfg(test)]
@@ -12,35 +14,15 @@ mod tests;
 mod walk;
 
 use async_trait::async_trait;
-use clew_core::{Answer, Error, Reading};
+use clew_core::{Answer, Error};
 
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
+use end::End;
 use walk::Walk;
 
 pub use corpus::MAX_GROUPED;
-
-/// Maximum number of navigator calls in a walk. Three levels of eight children reach a segment in
-/// four calls, so a walk may turn back several times.
-pub const MAX_STEPS: usize = 24;
-
-/// Maximum number of children that are shown at a node. Of more, those with the best scores are
-/// shown.
-pub const MAX_SHOWN: usize = 16;
-
-/// Maximum number of bytes of working memory: about 2,000 tokens, half of the window of the paper's
-/// model.
-pub const MEMORY_BYTES: usize = 8000;
-
-/// Number of nodes of a level that a beam keeps.
-pub const BEAM_WIDTH: usize = 3;
-
-/// Maximum number of nodes whose children a walk by scores looks at. Such a walk asks the navigator
-/// only at segments.
-pub const MAX_EXPANDED: usize = 64;
-
-/// Number of passages that a search finds before the walk, as hints where to go.
-const HINTS: usize = 64;
+pub use limits::{BEAM_WIDTH, MAX_EXPANDED, MAX_SHOWN, MAX_STEPS, MEMORY_BYTES};
 
 /// Reason in the error for replies of the navigator that could not be read.
 const UNREADABLE_REPLY: &str = "UNREADABLE_REPLY";
@@ -93,21 +75,6 @@ impl MemWalker {
     pub const BEST_FIRST: Self = Self { name: "memwalker-best", order: Order::BestFirst };
     /// Follows the best nodes of each level.
     pub const BEAM: Self = Self { name: "memwalker-beam", order: Order::Beam };
-}
-
-/// End of a walk.
-#[derive(Debug)]
-enum End {
-    /// The walk ended at a segment that answers.
-    Answer(Reading),
-    /// The walk ended without an answer, for this reason.
-    NoAnswer(String),
-}
-
-impl End {
-    fn no_answer(why: impl Into<String>) -> Self {
-        Self::NoAnswer(why.into())
-    }
 }
 
 #[async_trait]

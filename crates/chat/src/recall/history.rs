@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use clew_core::{Attributes, DocumentId, Error, Evidence};
 use clew_text::{Term, is_grammar_word, terms};
 
-use super::{Item, Read, Session};
+use super::item::Item;
+use super::read::{Read, Session};
 use crate::update::statements;
 use crate::{Address, Role, Statement, Turn, TurnId, Update, updates};
 

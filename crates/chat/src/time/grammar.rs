@@ -11,8 +11,8 @@ mod written;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
-use super::Kind;
 use super::calendar::{Period, Which};
+use super::kind::Kind;
 use super::word::{self, Gap, Word};
 
 /// Maximum depth of nested expressions: "two weeks before the end of March" has three levels.

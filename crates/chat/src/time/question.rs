@@ -5,8 +5,9 @@ use jiff::civil::DateTime;
 
 use super::calendar::{Unit, Which};
 use super::grammar::Found;
+use super::kind::Kind;
 use super::word::{self, Gap, Word};
-use super::{Kind, Moment, found};
+use super::{Moment, found};
 
 /// Returns the range of time in which the subject of a question happened. Returns `None` if the
 /// question names none. The range consists of whole days, because something that happened this

@@ -9,7 +9,7 @@ use clew_core::{
 };
 use clew_hypergraph::PointId;
 
-use super::Memory;
+use super::memory::Memory;
 use crate::work::{cosine, overlap};
 
 /// Number of entities retrieved for a subquery, n_v.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clew_core::{DocumentId, EntityKey, EntityKind, EntityNode, SegmentId};
 
-use super::HUB_SEGMENTS;
 use super::passage::{Link, Passages};
+use super::weights::HUB_SEGMENTS;
 use crate::admitted::Admitted;
 
 /// Target of a link.

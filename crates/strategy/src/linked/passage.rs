@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use clew_core::{DocumentId, Evidence};
 
-use super::{COSINE_SHARE, LINK_WEIGHT};
+use super::weights::{COSINE_SHARE, LINK_WEIGHT};
 use crate::work::overlap;
 
 /// Link to a passage from one that names what leads to it.

@@ -3,8 +3,9 @@
 use clew_core::Error;
 
 use super::best_first::{Seen, see, sort};
+use super::end::End;
+use super::limits::{BEAM_WIDTH, MAX_EXPANDED};
 use super::walk::{Walk, is_leaf};
-use super::{BEAM_WIDTH, End, MAX_EXPANDED};
 
 pub(super) async fn walk(walk: &mut Walk<'_>) -> Result<End, Error> {
     let tops = walk.tops().await?;

@@ -2,9 +2,10 @@
 
 use clew_core::{Error, TreeNode};
 
+use super::end::End;
+use super::limits::MAX_EXPANDED;
 use super::score::Score;
 use super::walk::{Entry, Walk, is_leaf};
-use super::{End, MAX_EXPANDED};
 
 /// Node that was seen.
 pub(super) struct Seen {

@@ -2,9 +2,10 @@
 
 use clew_core::{Error, TreeNode, TriageStep};
 
+use super::end::End;
+use super::limits::MAX_SHOWN;
 use super::score::Score;
 use super::walk::{Entry, Walk, is_leaf};
-use super::{End, MAX_SHOWN};
 
 /// Node on the path with its children. The first place on the path stands above the tops.
 struct Place {

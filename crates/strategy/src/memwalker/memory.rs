@@ -1,6 +1,6 @@
 //! The working memory of a walk.
 
-use super::MEMORY_BYTES;
+use super::limits::MEMORY_BYTES;
 
 /// Texts read on the way, oldest first. The oldest is forgotten first. A text that is longer than
 /// the memory keeps its beginning.

@@ -9,9 +9,10 @@ use clew_core::{
 };
 
 use super::corpus::CorpusLevels;
+use super::end::End;
+use super::limits::{HINTS, MAX_STEPS};
 use super::memory::Memory;
 use super::score::{Score, Scorer};
-use super::{End, HINTS, MAX_STEPS};
 use crate::admitted::Admitted;
 use crate::work::{Work, supports_an_answer};
 

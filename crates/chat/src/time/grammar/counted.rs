@@ -3,8 +3,8 @@
 
 use jiff::civil::{DateTime, Weekday};
 
-use super::super::Kind;
 use super::super::calendar::{Period, Unit, Which, start};
+use super::super::kind::Kind;
 use super::super::word::{self, Gap};
 use super::{Grammar, Place, Point};
 

@@ -2,9 +2,9 @@
 
 use jiff::civil::Date;
 
-use super::super::Kind;
 use super::super::calendar::{Period, Unit, Which, season};
 use super::super::holiday::Holiday;
+use super::super::kind::Kind;
 use super::super::word::{self, Gap};
 use super::{Grammar, Place, Point, TO};
 

@@ -2,8 +2,8 @@
 
 use jiff::civil::{Date, Weekday};
 
-use super::super::Kind;
 use super::super::calendar::{Period, Unit, Which, start};
+use super::super::kind::Kind;
 use super::super::word;
 use super::{Grammar, Point};
 

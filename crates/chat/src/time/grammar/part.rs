@@ -2,8 +2,8 @@
 
 use jiff::civil::Weekday;
 
-use super::super::Kind;
 use super::super::calendar::{Period, Unit, start};
+use super::super::kind::Kind;
 use super::super::word;
 use super::{Grammar, Place, Point};
 

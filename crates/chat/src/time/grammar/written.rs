@@ -3,8 +3,8 @@
 use jiff::civil::Date;
 use jiff::fmt::temporal::Pieces;
 
-use super::super::Kind;
 use super::super::calendar::{Period, Unit};
+use super::super::kind::Kind;
 use super::super::word::{self, Gap};
 use super::{Grammar, Point};
 
