@@ -1,10 +1,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clew_core::{Attributes, ChunkId, CorpusName, Document, Retrieved, Span, Version};
+use clew_core::{
+    Attributes, ChunkId, CorpusName, Document, Retrieved, Span, Version, WholeDocument,
+};
 use proptest::prelude::*;
 
 use super::*;
+use crate::Role;
 
 /// A memory of one user whose searches return preset hits.
 #[derive(Default)]

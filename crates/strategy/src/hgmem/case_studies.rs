@@ -15,7 +15,8 @@ mod book;
 use std::sync::Arc;
 
 use clew_core::{
-    Concerns, Evidence, MergedPoint, NewPoint, OneEncoder, Outcome, PointChanges, UpdatedPoint,
+    Concerns, Evidence, MemoryPoint, MergedPoint, NewPoint, OneEncoder, Outcome, PointChanges,
+    UpdatedPoint,
 };
 use clew_reason::Extractive;
 

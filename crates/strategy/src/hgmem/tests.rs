@@ -1,7 +1,9 @@
 //! Tests of the rules of sections 3.2 to 3.6 with a scripted planner. The toy example is that of
 //! appendix H.
 
-use clew_core::{Concerns, MemoryPoint, MergedPoint, NewPoint, PointChanges, UpdatedPoint};
+use clew_core::{
+    Concerns, EntityKey, MemoryPoint, MergedPoint, NewPoint, PointChanges, UpdatedPoint,
+};
 
 use super::*;
 use crate::testing::{World, calls, document, evidence, segment};
