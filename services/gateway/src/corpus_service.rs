@@ -17,9 +17,9 @@ use clew_proto::to_status;
 use describe::{counts_to_wire, described};
 use futures::{StreamExt, stream};
 use handler::Corpora;
-use snapshots::Events;
 use tonic::{Request, Response, Status};
 
+use crate::reading::Responses;
 use crate::shards::Shards;
 
 pub(crate) mod describe;
@@ -229,7 +229,7 @@ impl CorpusService for Corpora {
         self.check(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
-    type SnapshotCorpusStream = Events<wire::SnapshotCorpusResponse>;
+    type SnapshotCorpusStream = Responses<wire::SnapshotCorpusResponse>;
 
     async fn snapshot_corpus(
         &self,
@@ -252,7 +252,7 @@ impl CorpusService for Corpora {
         self.delete_snapshots(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
-    type ExportCorpusStream = Events<wire::ExportCorpusResponse>;
+    type ExportCorpusStream = Responses<wire::ExportCorpusResponse>;
 
     async fn export_corpus(
         &self,
@@ -261,7 +261,7 @@ impl CorpusService for Corpora {
         self.export(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
-    type RestoreCorpusStream = Events<wire::RestoreCorpusResponse>;
+    type RestoreCorpusStream = Responses<wire::RestoreCorpusResponse>;
 
     async fn restore_corpus(
         &self,
