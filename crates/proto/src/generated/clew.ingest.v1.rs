@@ -466,7 +466,8 @@ pub enum Novelty {
     New = 1,
     /// It replaced a document of its id with other content.
     Replaced = 2,
-    /// It was already stored with the same content.
+    /// It was already stored with the same content. If it was sent before and the acknowledgement was lost, nothing says
+    /// whether that first try replaced a document.
     Unchanged = 3,
 }
 impl Novelty {
