@@ -4,11 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{
-    CheckQuery, Chunking, Corpus, CorpusSettings, Counts, DocumentId, Error, Listed, Partial,
-    Unusable,
-};
-use clew_proto::convert::corpus::{NewCorpus, breach_to_wire, unusable_to_wire};
+use clew_core::{CheckQuery, Corpus, Counts, DocumentId, Error, Listed, Partial, Unusable};
+use clew_proto::convert::corpus::{breach_to_wire, unusable_to_wire};
 use clew_proto::convert::query::shards_to_wire;
 use clew_proto::convert::{Page, document_id};
 use clew_proto::corpus::v1 as wire;
@@ -49,24 +46,7 @@ impl Corpora {
     ) -> Result<wire::CreateCorpusResponse, Error> {
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
-        let NewCorpus { name, shards, chunking, structure, retention_days, memory, chat } =
-            request.into_inner().try_into()?;
-        let encoder = self.backends.encoders.current().identity().clone();
-        let chunking = chunking.unwrap_or_else(|| Chunking::default_for(&encoder));
-        let created_at = self.backends.clock.now();
-        let settings = CorpusSettings {
-            name,
-            shards,
-            chunking,
-            encoder,
-            structure,
-            retention_days,
-            memory,
-            chat,
-            reembedding: None,
-            created_at,
-        };
-        settings.check(&self.backends.limits)?;
+        let settings = self.backends.settings_of(request.into_inner().try_into()?)?;
         let corpus = self.backends.corpora.of(&caller).create(settings, deadline).await?;
         let corpus = Some(self.describe(&caller, &corpus, deadline).await?);
         Ok(wire::CreateCorpusResponse { corpus })

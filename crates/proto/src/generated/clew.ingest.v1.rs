@@ -391,6 +391,10 @@ pub struct EstimateIngestionRequest {
     /// empty.
     #[prost(message, repeated, tag = "5")]
     pub sample_documents: ::prost::alloc::vec::Vec<Document>,
+    /// Whether a corpus that does not exist is estimated as CreateCorpus would make it with nothing but its name. Nothing
+    /// is created. Otherwise the call fails with NOT_FOUND.
+    #[prost(bool, tag = "6")]
+    pub new_if_missing: bool,
 }
 /// Response of EstimateIngestion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
