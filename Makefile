@@ -51,7 +51,9 @@ docs: ## Build the documentation as a website in target/docs
 	@.setup/install docs
 	PATH="$(CURDIR)/.cache/tools/bin:$$PATH" mdbook build docs
 
-demo: build ## Remember the documentation of Clew's own dependencies and ask about it
+# Links one program instead of seven. The whole workspace is named because `--package` would select other features.
+demo: setup ## Remember the documentation of Clew's own dependencies and ask about it
+	cargo build --workspace --bin clew --locked
 	@CLEW=$(CLEW) $(PYTHON) examples/demo/demo.py
 
 cluster-demo: build ## The same with every service a process of its own, over a real Redis

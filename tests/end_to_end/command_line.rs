@@ -401,6 +401,32 @@ fn an_estimate_takes_nothing_in() {
 }
 
 #[test]
+fn an_estimate_for_a_corpus_that_does_not_exist_creates_nothing() {
+    let home = Home::new();
+    write_documents(&home);
+    home.write("report.jsonl", "an earlier report");
+    let server = home.serve();
+    let way = Way { home: &home, server: Some(&server) };
+    let asked = ["ingest", "--corpus", "notes", "docs", "--report", "report.jsonl"];
+    let expected = way.json(&[&asked[..], &["--estimate"]].concat());
+    assert_eq!((&expected["files"], &expected["basis"]), (&json!(3), &json!("of these files")));
+    assert_eq!(way.json(&["corpus", "list"])["corpora"], json!([]));
+    let report = std::fs::read_to_string(home.path("report.jsonl")).unwrap();
+    assert_eq!(report, "an earlier report");
+    // The ingestion creates the corpus with the settings that the estimate took.
+    let done = way.json(&asked);
+    let estimated = |of: &Value, what: &str| of[what].as_u64().unwrap();
+    assert!(estimated(&expected, "tokens") > 0 && estimated(&expected, "nodes") > 0, "{expected}");
+    for what in ["tokens", "chunks", "nodes", "model_calls"] {
+        assert_eq!(
+            estimated(&done["estimate"], what),
+            estimated(&expected, what),
+            "{what}: {done}"
+        );
+    }
+}
+
+#[test]
 fn an_error_is_told_once_and_without_the_transport() {
     let home = Home::new();
     let server = home.serve();

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clew_core::{Document, MediaType};
+use serde_json::json;
 
 use crate::client::{
     assert_whole, by_words, chunks, corpus, counts, create_in_shards, document, id, idle, remember,
@@ -22,9 +23,12 @@ use crate::words::{text_with, word};
 
 const DOCUMENTS: usize = 6;
 
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data")
+}
+
 fn samples() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data");
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(data()).unwrap().map(|entry| entry.unwrap().path());
     let is_sample =
         |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("format-");
     let mut samples: Vec<PathBuf> = entries.filter(is_sample).collect();
@@ -94,6 +98,42 @@ async fn data_of_every_released_format_is_opened_found_and_written_on() {
         assert!(by_words(&client, &name, &word('f', 0)).await.is_empty());
         assert_eq!(counts(&client, &name).await.documents, DOCUMENTS as u64);
         assert!(server.terminate().success());
+    }
+}
+
+/// Settings are written in the oldest format that says all of them, so the samples above have the
+/// first. `tests/data/settings` has settings that need the later ones, in the form in which the
+/// releases that introduced those wrote them.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_every_format_are_understood_and_left_as_they_are() {
+    let reembedding =
+        json!({ "phase": "abandoned", "other_model": "next", "first_model": "model", "number": 1 });
+    let chat = json!({
+        "keys": [],
+        "merging": "best",
+        "value": "session",
+        "time": "filter",
+        "history": "all",
+        "notes": "direct",
+        "layout": "text",
+    });
+    for (format, key, expected) in [(2, "reembedding", reembedding), (3, "chat", chat)] {
+        let sample = data().join(format!("settings/format-{format}.json"));
+        let home = Home::new();
+        copy(&samples().pop().unwrap(), &home.data_dir());
+        let settings = home.data_dir().join("corpora/sample/settings.json");
+        fs::copy(&sample, &settings).unwrap();
+        let server = home.serve();
+        let client = server.client().await;
+        let name = corpus("sample");
+        idle(&client, &name).await;
+        let listed = home.run_at(&server, &["corpus", "list", "--json"]).done();
+        assert_eq!(listed["corpora"][0][key], expected, "{listed}");
+        assert_eq!(by_words(&client, &name, &word('f', 1)).await[0].document_id, "d1");
+        remember(&client, &name, vec![document("new", text_with(&["xnew"]))]).await;
+        assert_eq!(by_words(&client, &name, "xnew").await[0].document_id, "new");
+        assert!(server.terminate().success());
+        assert_eq!(fs::read(&settings).unwrap(), fs::read(&sample).unwrap(), "format {format}");
     }
 }
 

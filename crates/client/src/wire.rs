@@ -73,7 +73,7 @@ impl Wire {
             _ => return Err(refused()),
         };
         let host = uri.host().ok_or_else(refused)?.to_owned();
-        let port = uri.port_u16().unwrap_or(if encrypted { 443 } else { 80 });
+        let port = clew_tls::port_of(&uri);
         let authorization = credentials.api_key.as_deref().map(bearer).transpose()?;
         let tls = encrypted.then(|| credentials.tls.clone());
         let address = format!("{host}:{port}");

@@ -35,12 +35,30 @@ struct State {
     running: usize,
     /// Moving mean of recent run times. Zero until the first piece ends.
     mean_run: Duration,
-    /// Waiting pieces by key; no queue is empty.
-    waiting: HashMap<String, VecDeque<oneshot::Sender<Slot>>>,
+    /// Waiting pieces by key, in the order in which they came; no queue is empty.
+    waiting: HashMap<String, VecDeque<Waiting>>,
     /// Keys of `waiting`, the next one first.
     keys: VecDeque<String>,
+    /// Number of the next piece that waits.
+    next_number: u64,
     /// Time at which a piece last came.
     asked: Option<Instant>,
+}
+
+/// A waiting piece, as the queue knows it.
+#[derive(Debug)]
+struct Waiting {
+    /// Number of the piece: later ones have higher numbers.
+    number: u64,
+    given: oneshot::Sender<Slot>,
+}
+
+/// A waiting piece, as its caller holds it. Dropping it takes the piece out of the queue.
+struct Waiter<'a> {
+    queue: &'a FairQueue,
+    key: &'a str,
+    number: u64,
+    mine: oneshot::Receiver<Slot>,
 }
 
 /// Slot: the right to run. Dropping it passes it on.
@@ -90,30 +108,25 @@ impl FairQueue {
     /// wait, and later if there was no slot in time.
     pub async fn enter(&self, key: &str, deadline: Instant) -> Result<Slot, Error> {
         let began = Instant::now();
-        let mine = {
+        let mut waiter = {
             let mut state = locked(&self.state);
             state.asked = Some(began);
             if state.running < self.at_once {
                 state.running += 1;
                 return Ok(Slot::of(self));
             }
-            state.forget_left();
             let is_crowded = state.waiting(key) >= self.crowd;
             if is_crowded || state.expected_wait(key, self.at_once) > self.patience {
                 return Err(self.refusal());
             }
             let (given, mine) = oneshot::channel();
-            state.waiting.entry(key.to_owned()).or_default().push_back(given);
-            if state.waiting(key) == 1 {
-                state.keys.push_back(key.to_owned());
-            }
-            mine
+            Waiter { queue: self, key, number: state.wait(key, given), mine }
         };
         // The estimate may be wrong, but nobody waits longer than this.
         let until = deadline.min(began + 2 * self.patience);
-        // A slot that is given at the moment when the wait ends is dropped with `mine`, and passed
-        // on.
-        match tokio::time::timeout_at(until.into(), mine).await {
+        // A slot that is given at the moment when the wait ends is dropped with the waiter, and
+        // passed on.
+        match tokio::time::timeout_at(until.into(), &mut waiter.mine).await {
             Ok(Ok(slot)) => {
                 if let Some(metrics) = &self.metrics {
                     metrics.waited(began.elapsed());
@@ -160,17 +173,32 @@ impl State {
     }
 
     fn all_waiting(&self) -> usize {
-        self.waiting.values().flatten().filter(|waiter| !waiter.is_closed()).count()
+        self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// Removes the pieces whose callers have left, so that nobody is refused on their account.
-    fn forget_left(&mut self) {
-        self.waiting.retain(|_, queue| {
-            queue.retain(|waiter| !waiter.is_closed());
-            !queue.is_empty()
-        });
-        let waiting = &self.waiting;
-        self.keys.retain(|key| waiting.contains_key(key));
+    /// Lets a piece wait behind the others of its key. Returns its number.
+    fn wait(&mut self, key: &str, given: oneshot::Sender<Slot>) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.waiting.entry(key.to_owned()).or_default().push_back(Waiting { number, given });
+        if self.waiting(key) == 1 {
+            self.keys.push_back(key.to_owned());
+        }
+        number
+    }
+
+    /// Takes a piece out, unless it has got its slot. It keeps nobody out from then on.
+    fn leave(&mut self, key: &str, number: u64) {
+        let Some(queue) = self.waiting.get_mut(key) else { return };
+        // Numbers ascend, so this looks at few pieces however many wait.
+        let Ok(place) = queue.binary_search_by_key(&number, |waiting| waiting.number) else {
+            return;
+        };
+        queue.remove(place);
+        if queue.is_empty() {
+            self.waiting.remove(key);
+            self.keys.retain(|other| other != key);
+        }
     }
 
     /// Returns how long one more piece of `key` would wait if run times stay as they were recently.
@@ -185,7 +213,7 @@ impl State {
     }
 
     /// Takes the next waiting piece: the first of the next key.
-    fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
+    fn next(&mut self) -> Option<Waiting> {
         let key = self.keys.pop_front()?;
         let queue = self.waiting.get_mut(&key)?;
         let next = queue.pop_front();
@@ -205,14 +233,19 @@ impl Slot {
     }
 }
 
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        locked(&self.queue.state).leave(self.key, self.number);
+    }
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
         let next = {
             let mut state = locked(&self.queue.state);
             let took = self.began.elapsed();
             state.mean_run = state.mean_run.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST);
-            // Waiters that have left are skipped.
-            let next = std::iter::from_fn(|| state.next()).find(|next| !next.is_closed());
+            let next = state.next();
             if next.is_none() {
                 state.running -= 1;
             }
@@ -221,7 +254,7 @@ impl Drop for Slot {
         // Not under the lock: if the receiver has left since, the slot comes back and is dropped,
         // too.
         if let Some(next) = next {
-            drop(next.send(Self::of(&self.queue)));
+            drop(next.given.send(Self::of(&self.queue)));
         }
     }
 }
@@ -352,6 +385,13 @@ mod tests {
         let (first, second) = tokio::join!(queue.enter("a", soon), queue.enter("a", soon));
         assert!(first.is_err() && second.is_err());
         assert_eq!(queue.waiting(), 0);
+        {
+            let state = locked(&queue.state);
+            assert!(
+                state.waiting.is_empty() && state.keys.is_empty(),
+                "nobody has to look for them"
+            );
+        }
         let enter = tokio::spawn({
             let queue = queue.clone();
             async move { queue.enter("a", later()).await.map(drop) }
@@ -360,6 +400,36 @@ mod tests {
         assert_eq!(queue.waiting(), 1, "the two that left do not fill the queue of their key");
         drop(running);
         enter.await.unwrap().unwrap();
+        let state = locked(&queue.state);
+        assert!(state.running == 0 && state.waiting.is_empty() && state.keys.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_leaves_from_among_others_takes_out_nobody_else() {
+        let queue = patient(1);
+        let running = queue.enter("a", later()).await.unwrap();
+        let enter = |key| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.enter(key, later()).await.map(drop) })
+        };
+        let mut waiting = Vec::new();
+        for key in ["a", "a", "a", "b"] {
+            waiting.push(enter(key));
+            tokio::task::yield_now().await;
+        }
+        for place in [1, 3] {
+            waiting[place].abort();
+            assert!((&mut waiting[place]).await.unwrap_err().is_cancelled());
+        }
+        {
+            let state = locked(&queue.state);
+            let numbers: Vec<u64> = state.waiting["a"].iter().map(|piece| piece.number).collect();
+            assert_eq!((numbers, state.keys.len()), (vec![0, 2], 1));
+        }
+        drop(running);
+        for place in [0, 2] {
+            (&mut waiting[place]).await.unwrap().unwrap();
+        }
         let state = locked(&queue.state);
         assert!(state.running == 0 && state.waiting.is_empty() && state.keys.is_empty());
     }

@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tonic::transport::Uri;
 
 use crate::followed::read;
 use crate::material::{certificates, client_config, no_handshake, private_key, roots};
@@ -53,6 +54,12 @@ pub(crate) fn of_this_system() -> RootCertStore {
     roots
 }
 
+/// Returns the port of an address: the one that it names, or the usual one of its scheme.
+pub fn port_of(address: &Uri) -> u16 {
+    let usual = if address.scheme_str() == Some("https") { 443 } else { 80 };
+    address.port_u16().unwrap_or(usual)
+}
+
 /// Connects to `host:port`; the connection is encrypted if `tls` is given.
 ///
 /// # Errors
@@ -84,4 +91,22 @@ pub async fn connect(host: &str, port: u16, tls: Option<&ClientTls>) -> Result<S
         .map_err(|error| Error::invalid("endpoint", "expected a host name").with_source(error))?;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, socket).await;
     Ok(Stream::Made(Box::new(stream.map_err(no_handshake)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_port_has_the_usual_one_of_its_scheme() {
+        let expected = [
+            ("https://node.example", 443),
+            ("http://node.example", 80),
+            ("https://node.example:7421", 7421),
+            ("http://[::1]:7421", 7421),
+        ];
+        for (address, port) in expected {
+            assert_eq!(port_of(&Uri::from_static(address)), port, "{address}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ mod roles;
 mod stream;
 mod trust;
 
-pub use client::{ClientTls, connect};
+pub use client::{ClientTls, connect, port_of};
 pub use config::TlsConfig;
 pub use followed::{Followed, NamedFile};
 pub use incoming::{Limits, incoming};

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use clew_cluster::Cache;
 use clew_core::{
-    Account, Clock, Encoders, GraphBuilders, Limits, MemoryEncoder, Reasoners, Reranker,
+    Account, Chunking, Clock, CorpusSettings, Encoders, Error, GraphBuilders, Limits,
+    MemoryEncoder, Reasoners, Reranker,
 };
+use clew_proto::convert::corpus::NewCorpus;
 use clew_runtime::fair_queue::FairQueue;
 
 use crate::cached_questions::CachedQuestions;
@@ -42,6 +44,29 @@ pub struct Backends {
 }
 
 impl Backends {
+    /// Returns the settings of a corpus that is created now.
+    ///
+    /// # Errors
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every field beyond the limits.
+    pub(crate) fn settings_of(&self, new: NewCorpus) -> Result<CorpusSettings, Error> {
+        let NewCorpus { name, shards, chunking, structure, retention_days, memory, chat } = new;
+        let encoder = self.encoders.current().identity().clone();
+        let settings = CorpusSettings {
+            name,
+            shards,
+            chunking: chunking.unwrap_or_else(|| Chunking::default_for(&encoder)),
+            encoder,
+            structure,
+            retention_days,
+            memory,
+            chat,
+            reembedding: None,
+            created_at: self.clock.now(),
+        };
+        settings.check(&self.limits)?;
+        Ok(settings)
+    }
+
     /// Returns encoders whose tokens are counted on `account` and that cache the questions of its
     /// owner.
     pub(crate) fn encoders_on(&self, account: &Account) -> Arc<dyn Encoders> {

@@ -1,7 +1,6 @@
 //! `ChatService`: chat memory, in which turns are stored as documents.
 
 use std::collections::{BTreeSet, HashMap};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,14 +20,14 @@ use clew_proto::convert::ingest::labels_to_wire;
 use clew_proto::convert::shard as convert_shard;
 use clew_proto::to_status;
 use futures::future::try_join_all;
-use futures::{Stream, StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use tonic::{Request, Response, Status};
 
 use crate::Backends;
 use crate::ingest_service::forget;
 use crate::memory::{CorpusMemory, read_documents};
 use crate::query_service::Queries;
-use crate::reading::while_read;
+use crate::reading::{Responses, while_read};
 
 /// Number of turns that are listed or forgotten at once.
 const PAGE: usize = 256;
@@ -158,7 +157,7 @@ impl Chats {
         };
         let told = pages.map_ok(move |page| stream::iter(page.into_iter().filter_map(told)));
         let told = told.map_err(|error| to_status(&error)).try_flatten();
-        Ok(while_read(told, self.backends.config.reader_patience()).boxed())
+        Ok(while_read(told, self.backends.config.reader_patience()))
     }
 
     async fn forget(
@@ -389,8 +388,8 @@ async fn until_found(
     }
 }
 
-type AnswerStream = Pin<Box<dyn Stream<Item = Result<wire::AnswerResponse, Status>> + Send>>;
-type TurnStream = Pin<Box<dyn Stream<Item = Result<wire::ListTurnsResponse, Status>> + Send>>;
+type AnswerStream = Responses<wire::AnswerResponse>;
+type TurnStream = Responses<wire::ListTurnsResponse>;
 
 #[tonic::async_trait]
 impl ChatService for Chats {

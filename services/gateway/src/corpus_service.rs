@@ -4,11 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{
-    CheckQuery, Chunking, Corpus, CorpusSettings, Counts, DocumentId, Error, Listed, Partial,
-    Unusable,
-};
-use clew_proto::convert::corpus::{NewCorpus, breach_to_wire, unusable_to_wire};
+use clew_core::{CheckQuery, Corpus, Counts, DocumentId, Error, Listed, Partial, Unusable};
+use clew_proto::convert::corpus::{breach_to_wire, unusable_to_wire};
 use clew_proto::convert::query::shards_to_wire;
 use clew_proto::convert::{Page, document_id};
 use clew_proto::corpus::v1 as wire;
@@ -17,9 +14,9 @@ use clew_proto::to_status;
 use describe::{counts_to_wire, described};
 use futures::{StreamExt, stream};
 use handler::Corpora;
-use snapshots::Events;
 use tonic::{Request, Response, Status};
 
+use crate::reading::Responses;
 use crate::shards::Shards;
 
 pub(crate) mod describe;
@@ -49,24 +46,7 @@ impl Corpora {
     ) -> Result<wire::CreateCorpusResponse, Error> {
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
-        let NewCorpus { name, shards, chunking, structure, retention_days, memory, chat } =
-            request.into_inner().try_into()?;
-        let encoder = self.backends.encoders.current().identity().clone();
-        let chunking = chunking.unwrap_or_else(|| Chunking::default_for(&encoder));
-        let created_at = self.backends.clock.now();
-        let settings = CorpusSettings {
-            name,
-            shards,
-            chunking,
-            encoder,
-            structure,
-            retention_days,
-            memory,
-            chat,
-            reembedding: None,
-            created_at,
-        };
-        settings.check(&self.backends.limits)?;
+        let settings = self.backends.settings_of(request.into_inner().try_into()?)?;
         let corpus = self.backends.corpora.of(&caller).create(settings, deadline).await?;
         let corpus = Some(self.describe(&caller, &corpus, deadline).await?);
         Ok(wire::CreateCorpusResponse { corpus })
@@ -229,7 +209,7 @@ impl CorpusService for Corpora {
         self.check(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
-    type SnapshotCorpusStream = Events<wire::SnapshotCorpusResponse>;
+    type SnapshotCorpusStream = Responses<wire::SnapshotCorpusResponse>;
 
     async fn snapshot_corpus(
         &self,
@@ -252,7 +232,7 @@ impl CorpusService for Corpora {
         self.delete_snapshots(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
-    type ExportCorpusStream = Events<wire::ExportCorpusResponse>;
+    type ExportCorpusStream = Responses<wire::ExportCorpusResponse>;
 
     async fn export_corpus(
         &self,
@@ -261,7 +241,7 @@ impl CorpusService for Corpora {
         self.export(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
-    type RestoreCorpusStream = Events<wire::RestoreCorpusResponse>;
+    type RestoreCorpusStream = Responses<wire::RestoreCorpusResponse>;
 
     async fn restore_corpus(
         &self,

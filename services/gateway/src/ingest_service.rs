@@ -1,7 +1,6 @@
 //! `IngestService`: accepting, reading, listing and forgetting documents, and estimates of
 //! ingestions.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use clew_proto::ingest::v1 as wire;
 use clew_proto::ingest::v1::ingest_service_server::IngestService;
 use clew_proto::to_status;
 use clew_telemetry::{Origin, child, metrics};
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -25,7 +24,7 @@ use tracing::{Instrument, Span};
 
 use crate::Backends;
 use crate::corpus_service::describe::counts_to_wire;
-use crate::reading::while_read;
+use crate::reading::{Responses, while_read};
 
 mod assemble;
 mod estimate;
@@ -84,7 +83,7 @@ impl Ingestion {
             metrics::stage("accept", offered.finish()).instrument(span)
         };
         let finished = pending.map(finish).buffered(self.backends.config.ingest_window);
-        while_read(finished, self.backends.config.reader_patience()).boxed()
+        while_read(finished, self.backends.config.reader_patience())
     }
 
     async fn get(
@@ -361,7 +360,7 @@ fn progress_to_wire(counts: &clew_proto::corpus::v1::CorpusCounts) -> wire::Watc
     }
 }
 
-type IngestStream = Pin<Box<dyn Stream<Item = Result<wire::IngestResponse, Status>> + Send>>;
+type IngestStream = Responses<wire::IngestResponse>;
 
 #[tonic::async_trait]
 impl IngestService for Ingestion {

@@ -1,6 +1,5 @@
 //! `QueryService`: searches and answers.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::timing::Stopwatch;
 use clew_strategy::Question;
 use clew_telemetry::{child, metrics};
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use ractor::Actor;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -24,7 +23,7 @@ use tonic::{Request, Response, Status};
 use crate::Backends;
 use crate::memory::CorpusMemory;
 use crate::question::{Arguments, Coordinator, EVENTS, Event};
-use crate::reading::while_read;
+use crate::reading::{Responses, while_read};
 use crate::reranked::Reranked;
 use crate::scatter::Scatter;
 use crate::shards::Shards;
@@ -141,13 +140,12 @@ impl Queries {
             .await
             .map_err(|error| Error::internal("no coordinator was started").with_source(error))?;
         let events = ReceiverStream::new(receiver).map(event_to_wire);
-        Ok(while_read(events, self.backends.config.reader_patience()).boxed())
+        Ok(while_read(events, self.backends.config.reader_patience()))
     }
 }
 
 /// Response stream of an answer.
-pub(crate) type AnswerStream =
-    Pin<Box<dyn Stream<Item = Result<wire::AnswerResponse, Status>> + Send>>;
+pub(crate) type AnswerStream = Responses<wire::AnswerResponse>;
 
 #[tonic::async_trait]
 impl QueryService for Queries {

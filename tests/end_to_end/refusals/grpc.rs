@@ -352,6 +352,10 @@ async fn bad_requests_about_documents_are_refused() {
         };
         let status = raw.ingest.estimate_ingestion(estimate).await.expect_err("bytes");
         assert_eq!(Refusal::of(&status), Refusal::invalid("text_bytes"));
+        let nameless =
+            ingest::EstimateIngestionRequest { new_if_missing: true, ..Default::default() };
+        let status = raw.ingest.estimate_ingestion(nameless).await.expect_err("no corpus");
+        assert_eq!(Refusal::of(&status), Refusal::invalid("corpus"));
         let beyond = ingest::GetDocumentRequest {
             corpus: "notes".to_owned(),
             document_id: "kept-0".to_owned(),

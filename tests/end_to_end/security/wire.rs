@@ -2,6 +2,8 @@
 //! without end, plain text to an encrypted port, and nothing at all.
 
 use clew_core::Query;
+use clew_proto::corpus::v1 as corpora;
+use clew_proto::corpus::v1::corpus_service_client::CorpusServiceClient;
 use clew_proto::ingest::v1 as ingest;
 use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
 use clew_tls::ClientTls;
@@ -13,7 +15,7 @@ use tonic::transport::Endpoint;
 
 use super::probe::call;
 use super::world::World;
-use crate::client::{create, document, remember};
+use crate::client::{create, create_in_shards, document, remember};
 use crate::harness::{Home, PATIENCE, Server, eventually};
 
 const SEARCH: &str = "/clew.query.v1.QueryService/Search";
@@ -151,6 +153,36 @@ async fn a_client_that_never_reads_is_given_up_and_others_are_served() {
     }
     let documents = client.corpus(&notes).await.unwrap().counts.unwrap().documents;
     assert!(acknowledged < documents, "{acknowledged} of {documents}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_that_nobody_reads_is_given_up_and_is_not_taken_for_whole() {
+    let home = Home::new();
+    let mut command = home.serve_command();
+    command.env("CLEW_GATEWAY__DEFAULT_DEADLINE_SECS", "2").env("CLEW_LOG", "info");
+    let server = Server::start(command);
+    let client = server.client().await;
+    let notes = create_in_shards(&client, "notes", 8).await;
+    // More than the server and the connection buffer.
+    let text = "Bees. ".repeat(4000);
+    let documents = (0..16).map(|number| document(&format!("d{number}"), text.clone())).collect();
+    remember(&client, &notes, documents).await;
+    let endpoint = Endpoint::from_shared(server.endpoint.clone()).unwrap();
+    let channel = endpoint.initial_stream_window_size(1000).connect().await.unwrap();
+    let mut reader = CorpusServiceClient::new(channel);
+    let request = corpora::ExportCorpusRequest { name: "notes".to_owned() };
+    let mut unread = reader.export_corpus(request).await.unwrap().into_inner();
+    let given_up = "a client that does not read was given up";
+    eventually(given_up, async || server.log().contains(given_up).then_some(())).await;
+    let ended = loop {
+        match unread.message().await {
+            Ok(Some(_)) => {}
+            ended => break ended,
+        }
+    };
+    assert_eq!(ended.unwrap_err().code(), Code::DeadlineExceeded);
+    let whole = client.export_corpus(&notes).await.unwrap();
+    assert!(whole.map(Result::unwrap).count().await > 0);
 }
 
 /// Tests that headers are not collected beyond a limit.

@@ -13,7 +13,7 @@ use clew_core::{
 
 use crate::chat::v1 as wire;
 use crate::convert::ingest::{labels_from_wire, labels_to_wire};
-use crate::convert::query::{cost_to_wire, filter_from_wire};
+use crate::convert::query::{check_as_sent, cost_to_wire, filter_from_wire};
 use crate::convert::{corpus_name, document_id, optional_timestamp_from_wire, timestamp_to_wire};
 use crate::query::v1 as query;
 
@@ -283,7 +283,7 @@ pub fn forget_from_wire(
             WhichTurns::Numbered(numbers)
         }
         (true, false) => {
-            violations.take(Query::new(about.clone(), 1).check(limits));
+            check_as_sent(&Query::new(about.clone(), 1), limits, "about", &mut violations);
             check_items(k, &mut violations);
             WhichTurns::About(about, k as usize)
         }
@@ -342,7 +342,8 @@ pub fn recall_from_wire(request: wire::RecallRequest, limits: &Limits) -> Result
     let filter = turns_from_wire(&request.user, None, request.filter, &mut violations);
     let k = request.k.unwrap_or(ITEMS.0);
     check_items(k, &mut violations);
-    violations.take(Query::new(request.question.clone(), 1).check(limits));
+    let query = Query::new(request.question.clone(), 1);
+    check_as_sent(&query, limits, "question", &mut violations);
     let chosen = wire::ChatSettings {
         keys: request.keys,
         merging: request.merging,
@@ -704,7 +705,7 @@ mod tests {
             wire::RecallRequest { k: Some(0), value: 9, ..wire::RecallRequest::default() };
         let error = recall_from_wire(request, &Limits::default()).unwrap_err();
         let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
-        assert_eq!(fields, ["corpus", "user", "k", "query.text", "value"]);
+        assert_eq!(fields, ["corpus", "user", "k", "question", "value"]);
         let request = wire::AnswerRequest {
             user: "ada".to_owned(),
             merging: 9,
@@ -791,5 +792,35 @@ mod tests {
         ] {
             assert_eq!(which(request).unwrap_err().violations()[0].field, field);
         }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_filter_or_a_search_is_told_by_the_fields_of_the_request() {
+        let twice = vec!["a".to_owned(), "a".to_owned()];
+        let late = Some(prost_types::Timestamp { seconds: i64::MAX, nanos: 0 });
+        let filter = query::Filter {
+            document_ids: twice,
+            event_time_from: late,
+            event_time_until: late,
+            ..query::Filter::default()
+        };
+        let request = wire::ForgetTurnsRequest {
+            corpus: "chats".to_owned(),
+            user: "ada".to_owned(),
+            filter: Some(filter),
+            about: " ".to_owned(),
+            k: 1,
+            ..wire::ForgetTurnsRequest::default()
+        };
+        let error = forget_from_wire(request, &Limits::default()).unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let expected = [
+            "filter.document_ids[1]",
+            "filter.event_time_from",
+            "filter.event_time_until",
+            "filter.document_ids",
+            "about",
+        ];
+        assert_eq!(fields, expected);
     }
 }

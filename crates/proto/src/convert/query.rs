@@ -24,10 +24,9 @@ pub fn search_from_wire(
 ) -> Result<(CorpusName, Query), Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    let mut of_query = Violations::default();
-    let mode = search_mode_from_wire(request.mode, &mut of_query);
-    let grouping = grouping_from_wire(request.grouping, &mut of_query);
-    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut of_query);
+    let mode = search_mode_from_wire(request.mode, &mut violations);
+    let grouping = grouping_from_wire(request.grouping, &mut violations);
+    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
     let query = Query {
         text: request.query,
         k: request.k.unwrap_or(DEFAULT_K) as usize,
@@ -37,8 +36,7 @@ pub fn search_from_wire(
         exact: request.exact,
         rerank: request.rerank.map(|candidates| candidates as usize),
     };
-    of_query.take(query.check(limits));
-    add_as_sent(of_query, "query", &mut violations);
+    check_as_sent(&query, limits, "query", &mut violations);
     violations.into_result()?;
     match corpus {
         Some(corpus) => Ok((corpus, query)),
@@ -46,10 +44,15 @@ pub fn search_from_wire(
     }
 }
 
-/// Adds the violations of a [`Query`] to those of a request that has the query's fields among its
-/// own, under the names that the fields have there. `text` is the field with the query's text.
-fn add_as_sent(of_query: Violations, text: &str, violations: &mut Violations) {
-    let Err(error) = of_query.into_result() else { return };
+/// Checks a query whose fields are among those of a request. Violations have the names that the
+/// fields have there. `text` is the field with the query's text.
+pub(crate) fn check_as_sent(
+    query: &Query,
+    limits: &Limits,
+    text: &str,
+    violations: &mut Violations,
+) {
+    let Err(error) = query.check(limits) else { return };
     for violation in error.violations() {
         let field = match violation.field.strip_prefix("query.") {
             Some("text") => text,
@@ -90,9 +93,9 @@ pub fn filter_to_wire(filter: Filter) -> wire::Filter {
     }
 }
 
+/// Converts a filter from the wire, which came in the field `filter`.
 pub(crate) fn filter_from_wire(filter: wire::Filter, violations: &mut Violations) -> Filter {
-    let documents =
-        distinct_document_ids("query.filter.document_ids", &filter.document_ids, violations);
+    let documents = distinct_document_ids("filter.document_ids", &filter.document_ids, violations);
     let mut attributes = Vec::new();
     for attribute in filter.attributes {
         if let Some(name) = violations.take(AttributeName::try_from(attribute.name)) {
@@ -103,8 +106,8 @@ pub(crate) fn filter_from_wire(filter: wire::Filter, violations: &mut Violations
         optional_timestamp_from_wire(field, time.as_ref(), violations)
     };
     let event_time = TimeRange {
-        from: time("query.filter.event_time_from", filter.event_time_from),
-        until: time("query.filter.event_time_until", filter.event_time_until),
+        from: time("filter.event_time_from", filter.event_time_from),
+        until: time("filter.event_time_until", filter.event_time_until),
     };
     Filter { documents, attributes, event_time }
 }
@@ -144,14 +147,12 @@ pub fn question_from_wire(
 ) -> Result<Question, Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    let mut of_query = Violations::default();
-    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut of_query);
+    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
     // The default of `k` is left to the strategy; 1 passes the check.
     let mut query = Query::new(request.question, request.k.unwrap_or(1) as usize);
     query.filter = filter;
     query.rerank = request.rerank.map(|candidates| candidates as usize);
-    of_query.take(query.check(limits));
-    add_as_sent(of_query, "question", &mut violations);
+    check_as_sent(&query, limits, "question", &mut violations);
     let task = task_from_wire(request.task, &mut violations);
     let memory_use = memory_use_from_wire(request.memory_use, &mut violations);
     let asked_at = request.asked_at.as_ref();
@@ -233,7 +234,7 @@ pub(crate) fn search_mode_from_wire(mode: i32, violations: &mut Violations) -> S
         Ok(wire::SearchMode::Dense) => SearchMode::Dense,
         Ok(wire::SearchMode::Sparse) => SearchMode::Sparse,
         Err(_) => {
-            violations.push("query.mode", "expected dense, sparse or hybrid");
+            violations.push("mode", "expected dense, sparse or hybrid");
             SearchMode::Hybrid
         }
     }
@@ -251,7 +252,7 @@ pub(crate) fn grouping_from_wire(grouping: i32, violations: &mut Violations) -> 
         Ok(wire::Grouping::Unspecified | wire::Grouping::Chunks) => Grouping::Chunks,
         Ok(wire::Grouping::Documents) => Grouping::Documents,
         Err(_) => {
-            violations.push("query.grouping", "expected chunks or documents");
+            violations.push("grouping", "expected chunks or documents");
             Grouping::Chunks
         }
     }

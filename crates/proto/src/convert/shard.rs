@@ -850,9 +850,20 @@ mod tests {
         };
         let back = candidates_from_wire(candidates_to_wire(&shard(), &asked)).unwrap();
         assert_eq!(back, (shard(), asked.clone()));
-        let endless = CandidateQuery { encoder: "f".repeat(65), ..asked };
+        let endless = CandidateQuery { encoder: "f".repeat(65), ..asked.clone() };
         let error = candidates_from_wire(candidates_to_wire(&shard(), &endless)).unwrap_err();
         assert_eq!(error.violations()[0].field, "encoder");
+
+        let twice = Filter { documents: vec!["a".parse().unwrap(); 2], ..Filter::default() };
+        let asked = CandidateQuery { filter: twice, ..asked };
+        let unknown = wire::FindCandidatesRequest {
+            mode: 17,
+            grouping: 9,
+            ..candidates_to_wire(&shard(), &asked)
+        };
+        let error = candidates_from_wire(unknown).unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["mode", "grouping", "filter.document_ids[1]"]);
     }
 
     #[test]

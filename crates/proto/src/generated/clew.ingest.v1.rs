@@ -391,6 +391,10 @@ pub struct EstimateIngestionRequest {
     /// empty.
     #[prost(message, repeated, tag = "5")]
     pub sample_documents: ::prost::alloc::vec::Vec<Document>,
+    /// Whether a corpus that does not exist is estimated as CreateCorpus would make it with nothing but its name. Nothing
+    /// is created. Otherwise the call fails with NOT_FOUND.
+    #[prost(bool, tag = "6")]
+    pub new_if_missing: bool,
 }
 /// Response of EstimateIngestion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -466,7 +470,8 @@ pub enum Novelty {
     New = 1,
     /// It replaced a document of its id with other content.
     Replaced = 2,
-    /// It was already stored with the same content.
+    /// It was already stored with the same content. If it was sent before and the acknowledgement was lost, nothing says
+    /// whether that first try replaced a document.
     Unchanged = 3,
 }
 impl Novelty {

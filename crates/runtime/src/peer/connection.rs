@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clew_core::{Error, ErrorKind};
-use clew_tls::{Keeping, Stream, Tls};
+use clew_tls::{Keeping, Stream, Tls, port_of};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -96,29 +96,5 @@ impl Connection {
             Error::new(ErrorKind::Unavailable, UNREACHABLE, problem).with_source(error)
         })?;
         Ok((Link { channel, generation, open }, seen_closing))
-    }
-}
-
-/// Returns the port of an address: the one that it names, or the usual one of its scheme.
-fn port_of(uri: &Uri) -> u16 {
-    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-    uri.port_u16().unwrap_or(usual)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_without_a_port_has_the_usual_one_of_its_scheme() {
-        let expected = [
-            ("https://node.example", 443),
-            ("http://node.example", 80),
-            ("https://node.example:7421", 7421),
-            ("http://[::1]:7421", 7421),
-        ];
-        for (address, port) in expected {
-            assert_eq!(port_of(&Uri::from_static(address)), port, "{address}");
-        }
     }
 }

@@ -67,7 +67,8 @@ pub struct IngestArgs {
     /// Write what became of each document to this file, one JSON object per line.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Only estimate what the ingestion would take, and ingest nothing.
+    /// Only estimate what the ingestion would take, and change nothing. A corpus that does not
+    /// exist is estimated with default settings.
     #[arg(long)]
     pub estimate: bool,
     /// Return when everything is accepted, without waiting until it can be found.
@@ -109,7 +110,9 @@ async fn ingest(
 ) -> anyhow::Result<()> {
     let started = Instant::now();
     let IngestArgs { corpus, paths, stdin_format, .. } = &arguments;
-    make_if_missing(connection, corpus, Some(StructureSettings::default())).await?;
+    if !arguments.estimate {
+        make_if_missing(connection, corpus, Some(StructureSettings::default())).await?;
+    }
     let options = Options {
         columns: Columns {
             text: arguments.text_column.clone(),
@@ -119,13 +122,13 @@ async fn ingest(
         labels: Labels::new(arguments.labels.iter().cloned())?,
         ..Options::default()
     };
-    let mut report = Report::into_file(arguments.report.as_deref()).await?;
     let discovery = discover(paths.clone(), naming, *stdin_format).await?;
     let expected = estimate(connection, corpus, &discovery, &options).await;
     if arguments.estimate {
         let expected = expected?;
         return output.print(&expected.document(), |_| expected.table());
     }
+    let mut report = Report::into_file(arguments.report.as_deref()).await?;
     match &expected {
         Ok(expected) => eprintln!("{expected}"),
         // Ingestion begins anyway: accepted documents wait for graph builders and encoders that are

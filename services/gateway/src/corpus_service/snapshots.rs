@@ -14,16 +14,12 @@ use clew_proto::to_status;
 use clew_runtime::deadline::{of_request, within};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Status};
+use tonic::Request;
 
 use super::describe::{counts_to_wire, described};
 use super::handler::Corpora;
 use crate::Backends;
-
-/// Response stream of progress events.
-pub(super) type Events<T> = ReceiverStream<Result<T, Status>>;
+use crate::reading::{Responder, Responses, responses};
 
 /// Number of messages that are buffered for a client.
 const EVENTS: usize = 4;
@@ -41,7 +37,7 @@ impl Corpora {
     pub(super) async fn snapshot(
         &self,
         request: Request<wire::SnapshotCorpusRequest>,
-    ) -> Result<Events<wire::SnapshotCorpusResponse>, Error> {
+    ) -> Result<Responses<wire::SnapshotCorpusResponse>, Error> {
         use wire::snapshot_corpus_response::Event;
         let caller = Caller::of(&request)?;
         let deadline = of_request(&request, DEFAULT_PATIENCE);
@@ -50,19 +46,19 @@ impl Corpora {
         let corpus = self.backends.corpora.of(&caller).newest(&name, deadline).await?;
         let backends = Arc::clone(&self.backends);
         let message = |event| wire::SnapshotCorpusResponse { event: Some(event) };
-        let (events, receiver) = mpsc::channel(EVENTS);
+        let (mut events, read) = responses(EVENTS, self.backends.config.reader_patience());
         tokio::spawn(async move {
             // A client that reads slowly gets fewer progress reports.
             let tell = |copied| {
                 let progress = Event::Progress(convert::copied_to_wire(copied));
-                drop(events.try_send(Ok(message(progress))));
+                events.send_if_room(message(progress));
             };
             let taken = take(&backends, &caller, &corpus, &snapshot, deadline, &tell);
             let taken = unless_left(&events, within(deadline, "taking the snapshot", taken)).await;
             let taken = taken.map(|snapshot| Event::Snapshot(convert::summary_to_wire(snapshot)));
-            end(&events, taken.map(message)).await;
+            end(&mut events, taken.map(message)).await;
         });
-        Ok(ReceiverStream::new(receiver))
+        Ok(read)
     }
 
     pub(super) async fn snapshots(
@@ -126,31 +122,31 @@ impl Corpora {
     pub(super) async fn restore(
         &self,
         request: Request<wire::RestoreCorpusRequest>,
-    ) -> Result<Events<wire::RestoreCorpusResponse>, Error> {
+    ) -> Result<Responses<wire::RestoreCorpusResponse>, Error> {
         use wire::restore_corpus_response::Event;
         let caller = Caller::of(&request)?;
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let asked = convert::restoration_of_client(request.into_inner())?;
         let backends = Arc::clone(&self.backends);
         let message = |event| wire::RestoreCorpusResponse { event: Some(event) };
-        let (events, receiver) = mpsc::channel(EVENTS);
+        let (mut events, read) = responses(EVENTS, self.backends.config.reader_patience());
         tokio::spawn(async move {
             let tell = |copied| {
                 let progress = Event::Progress(convert::copied_to_wire(copied));
-                drop(events.try_send(Ok(message(progress))));
+                events.send_if_room(message(progress));
             };
             let restored = restore(&backends, &caller, asked, deadline, &tell);
             let restored = within(deadline, "restoring the corpus", restored);
             let restored = unless_left(&events, restored).await;
-            end(&events, restored.map(Event::Restored).map(message)).await;
+            end(&mut events, restored.map(Event::Restored).map(message)).await;
         });
-        Ok(ReceiverStream::new(receiver))
+        Ok(read)
     }
 }
 
 /// Returns the outcome of `work`, which is cancelled when the client leaves. Finished steps remain.
 async fn unless_left<T, E>(
-    events: &mpsc::Sender<Result<E, Status>>,
+    events: &Responder<E>,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     tokio::select! {
@@ -159,9 +155,8 @@ async fn unless_left<T, E>(
     }
 }
 
-async fn end<T>(events: &mpsc::Sender<Result<T, Status>>, last: Result<T, Error>) {
-    // Fails if the client is gone.
-    drop(events.send(last.map_err(|error| to_status(&error))).await);
+async fn end<T>(events: &mut Responder<T>, last: Result<T, Error>) {
+    events.send(last.map_err(|error| to_status(&error))).await;
 }
 
 /// Takes a snapshot of a corpus, and reports progress.

@@ -15,10 +15,12 @@ mod sample;
 mod storage;
 mod structure;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{Corpus, Error, Limits};
+use clew_core::{Corpus, CorpusName, Error, ErrorKind, Limits};
+use clew_proto::corpus::v1::CreateCorpusRequest;
 use clew_proto::ingest::v1 as wire;
 use clew_runtime::deadline::within;
 use tonic::Request;
@@ -40,10 +42,15 @@ pub(super) async fn estimate(
     let deadline = backends.config.deadline(&request);
     let request = request.into_inner();
     check_sizes(&request, &backends.limits)?;
-    let name = request.corpus.parse()?;
+    let (name, new_if_missing) = (request.corpus.parse()?, request.new_if_missing);
     let run = Run::of(&request);
     let given = sample::given(request, &backends.limits)?;
-    let corpus = backends.corpora.of(&caller).get(&name, deadline).await?;
+    let corpus = match backends.corpora.of(&caller).get(&name, deadline).await {
+        Err(error) if new_if_missing && error.kind() == ErrorKind::NotFound => {
+            new_corpus(backends, name)?
+        }
+        found => found?,
+    };
     let samples = match given {
         Some(samples) => samples,
         None => sample::of_corpus(&corpus, &run, deadline).await?,
@@ -81,6 +88,14 @@ pub(super) async fn estimate(
         sampled_documents: sizes.len() as u64,
         sampled_bytes: sizes.iter().sum::<usize>() as u64,
     })
+}
+
+/// Returns a corpus as it would be if it were created now with nothing but a name. It is stored
+/// nowhere and has no shards, so it holds nothing.
+fn new_corpus(backends: &Backends, name: CorpusName) -> Result<Arc<Corpus>, Error> {
+    let plain = CreateCorpusRequest { name: name.into(), ..CreateCorpusRequest::default() };
+    let settings = backends.settings_of(plain.try_into()?)?;
+    Ok(Arc::new(Corpus::new(Arc::new(settings), Vec::new())))
 }
 
 /// Refuses an ingestion that no corpus could hold.

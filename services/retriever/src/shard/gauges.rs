@@ -53,6 +53,22 @@ impl CorporaGauges {
         let Self { usable, damaged, newer, unread } = self;
         [("usable", usable), ("damaged", damaged), ("newer", newer), ("unread", unread)]
     }
+
+    /// Returns the problem of the corpora that cannot be used, with their number for each reason.
+    /// It is one, because a report keeps one problem of each part.
+    fn trouble(&self) -> Option<Trouble> {
+        let unusable = self.counts().into_iter().filter(|(state, _)| *state != "usable");
+        let unusable = unusable.map(|(state, count)| (count.load(Ordering::Relaxed), state));
+        let unusable: Vec<_> = unusable.filter(|(count, _)| *count > 0).collect();
+        let reasons: Vec<String> =
+            unusable.iter().map(|(count, state)| format!("{count} {state}")).collect();
+        let all: usize = unusable.iter().map(|(count, _)| count).sum();
+        (all > 0).then(|| Trouble {
+            part: "corpora".to_owned(),
+            problem: format!("{all} cannot be used: {}", reasons.join(", ")),
+            severity: Severity::Degraded,
+        })
+    }
 }
 
 /// State of a shard, for metrics and health.
@@ -190,16 +206,7 @@ pub fn troubles() -> Vec<Trouble> {
         Some(Trouble { part, problem, severity: Severity::Degraded })
     });
     let mut troubles: Vec<Trouble> = failed.collect();
-    for seen in CORPORA.all() {
-        for (state, count) in seen.counts().into_iter().filter(|(state, _)| *state != "usable") {
-            let count = count.load(Ordering::Relaxed);
-            if count > 0 {
-                let (part, problem) =
-                    ("corpora".to_owned(), format!("{count} cannot be used: {state}"));
-                troubles.push(Trouble { part, problem, severity: Severity::Degraded });
-            }
-        }
-    }
+    troubles.extend(CORPORA.all().iter().filter_map(|seen| seen.trouble()));
     let refused = shards.iter().filter(|seen| seen.is_refused.load(Ordering::Relaxed)).count();
     if refused > 0 {
         let problem = format!("it did not take the last commit of {refused} shards");
@@ -334,4 +341,24 @@ fn tables(
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corpora_that_cannot_be_used_are_counted_by_reason() {
+        let seen = CorporaGauges::default();
+        let damaged = Error::new(ErrorKind::DataLoss, "DATA_LOSS", "torn");
+        let newer = Error::new(ErrorKind::WrongState, "NEWER_FORMAT", "newer");
+        seen.note(5, []);
+        assert_eq!(seen.trouble(), None);
+        seen.note(2, [&newer, &damaged, &newer]);
+        let trouble = seen.trouble().unwrap();
+        assert_eq!((trouble.part.as_str(), trouble.severity), ("corpora", Severity::Degraded));
+        assert_eq!(trouble.problem, "3 cannot be used: 1 damaged, 2 newer");
+        seen.note(4, [&newer]);
+        assert_eq!(seen.trouble().unwrap().problem, "1 cannot be used: 1 newer");
+    }
 }

@@ -290,8 +290,12 @@ fn default(key: &Key) -> String {
     }
 }
 
-/// Returns a number of bytes in the largest unit that divides it.
+/// Returns a number of bytes in the largest unit that divides it. Returns `None` for 0 and for
+/// numbers that no unit divides: no other writing says more of them.
 fn human_size(bytes: u64) -> Option<String> {
+    if bytes == 0 {
+        return None;
+    }
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let (unit, shift) = units.into_iter().find(|(_, shift)| bytes.trailing_zeros() >= *shift)?;
     Some(format!("{} {unit}", bytes >> shift))
@@ -431,7 +435,13 @@ mod tests {
         }
         assert!(row("generator.fallback").contains("those of `generator.endpoint`"));
         assert!(!text.contains("`generator.fallback[]."), "the keys are there twice");
-        assert_eq!(human_size(192 << 10).as_deref(), Some("192 KiB"));
-        assert_eq!(human_size(1000), None);
+    }
+
+    #[test]
+    fn sizes_are_shown_in_the_largest_unit_that_divides_them() {
+        let shown = |bytes: u64| human_size(bytes).unwrap_or_default();
+        assert_eq!([1 << 10, 192 << 10, 1025 << 10].map(shown), ["1 KiB", "192 KiB", "1025 KiB"]);
+        assert_eq!([1 << 20, 1 << 30, 1 << 40].map(shown), ["1 MiB", "1 GiB", "1024 GiB"]);
+        assert!([0, 1, 1000, 1023, u64::MAX].into_iter().all(|bytes| human_size(bytes).is_none()));
     }
 }

@@ -88,7 +88,7 @@ fn sample(mut document: Document, bytes: usize) -> Option<wire::Document> {
 
 /// Estimates what ingesting the discovered files would take, from their sizes and from what some of
 /// them hold. Standard input cannot be estimated. Documents that the corpus holds already count as
-/// if they were new.
+/// if they were new. A corpus that does not exist is estimated with default settings.
 pub async fn estimate(
     connection: &Connection,
     corpus: &CorpusName,
@@ -108,6 +108,7 @@ pub async fn estimate(
         text_bytes: (bytes as f64 * share(samples.text_bytes, samples.bytes)) as u64,
         samples: Vec::new(),
         sample_documents: samples.documents_sent,
+        new_if_missing: true,
     };
     Ok(Estimate { files, bytes, expected: connection.client.estimate(request).await? })
 }
