@@ -12,7 +12,8 @@ use clew_tls::TlsConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Configuration keys that all services share.
+/// Configuration keys that every node has, whatever its roles. A program reads them beside the keys
+/// of its roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NodeConfig {
@@ -21,15 +22,15 @@ pub struct NodeConfig {
     /// Maximum duration of a shutdown in seconds, 1 to 3,600. During it the node hands over its
     /// shards and finishes its work.
     pub shutdown_secs: u64,
-    /// Settings for finding the other nodes.
+    /// Discovery of other nodes; by default the node runs alone.
     pub cluster: ClusterConfig,
-    /// Connections to the other nodes.
+    /// Connections to other nodes.
     pub peers: PeerConfig,
     /// Certificates.
     pub tls: TlsConfig,
-    /// Authentication of callers.
+    /// Access control of callers.
     pub auth: AuthConfig,
-    /// Listener for metrics and health.
+    /// Address of metrics and health.
     pub admin: AdminConfig,
     /// Export of traces and metrics.
     pub telemetry: TelemetryConfig,
@@ -51,12 +52,29 @@ impl Default for NodeConfig {
 }
 
 impl NodeConfig {
-    /// Rejects values out of range.
+    /// Rejects values out of range, and settings with which a node of a cluster cannot be safe.
     ///
     /// # Errors
     /// Returns [`clew_core::ErrorKind::InvalidInput`], naming every offending key, if a setting is
     /// invalid.
     pub fn validate(&self) -> Result<(), Error> {
+        let mut violations = Violations::default();
+        violations.take(self.validate_sections());
+        if self.auth.keys_file.is_some() && self.cluster.is_cluster() && !self.tls.is_on() {
+            let problem = "expected certificates (`tls.certificate`, `tls.key`, `tls.ca`) beside it in a cluster: in plain \
+                           text nobody can prove to be a node, and whoever is taken for one needs no key";
+            violations.push("auth.keys_file", problem);
+        }
+        violations.into_result()
+    }
+
+    /// Rejects values out of range. Looks at each section by itself, because a process without a
+    /// cluster ignores some of them.
+    ///
+    /// # Errors
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming every offending key, if a setting is
+    /// invalid.
+    pub fn validate_sections(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         if !(1..=3600).contains(&self.shutdown_secs) {
             let problem = format!("expected 1 to 3600, got {}", self.shutdown_secs);
@@ -66,11 +84,6 @@ impl NodeConfig {
         violations.take(self.peers.validate());
         violations.take(self.tls.validate());
         violations.take(self.auth.validate());
-        if self.auth.keys_file.is_some() && self.cluster.is_cluster() && !self.tls.is_on() {
-            let problem = "expected certificates (`tls.certificate`, `tls.key`, `tls.ca`) beside it in a cluster: in plain \
-                           text nobody can prove to be a node, and whoever is taken for one needs no key";
-            violations.push("auth.keys_file", problem);
-        }
         violations.take(self.telemetry.validate());
         violations.into_result()
     }

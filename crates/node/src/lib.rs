@@ -6,8 +6,9 @@
 //!                           └─► Server: the roles' services, NodeService, health, reflection
 //! ```
 //!
-//! Each role lives in its own crate. It takes the parts that it needs from a [`Node`] and adds its
-//! services to the [`Server`], so that one process can run any set of roles.
+//! Each role lives in its own crate. Its `start` takes what it needs from a [`Node`], adds services
+//! to the [`Server`], and shares seams with the other roles of the process ([`SharedSeams`]).
+//! So one process can run any set of roles.
 
 mod body;
 mod config;
@@ -19,6 +20,7 @@ mod observed;
 mod peers;
 mod redis;
 mod run;
+mod seams;
 mod server;
 mod signals;
 
@@ -26,5 +28,6 @@ pub use config::{NodeConfig, may_listen};
 pub use node::{Node, Parts};
 pub use observed::observed;
 pub use run::{Stop, run, service_main};
+pub use seams::{Shared, SharedSeams};
 pub use server::{Server, Transport, transport};
 pub use signals::Signals;

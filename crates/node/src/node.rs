@@ -14,7 +14,7 @@ use clew_tls::Tls;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::{NodeConfig, peers, redis};
+use crate::{NodeConfig, SharedSeams, peers, redis};
 
 /// A function that describes the current parts of the node.
 type Looking = Box<dyn Fn() -> Vec<TreeNode> + Send + Sync>;
@@ -46,6 +46,7 @@ pub struct Node {
     redis: watch::Sender<Option<RedisHealth>>,
     config: NodeConfig,
     parts: Parts,
+    seams: SharedSeams,
     draining: watch::Sender<bool>,
     health: Health,
     followers: Mutex<JoinSet<()>>,
@@ -101,6 +102,7 @@ impl Node {
             redis,
             config,
             parts: Parts::default(),
+            seams: SharedSeams::default(),
             draining: watch::Sender::new(false),
             health,
             followers: Mutex::new(followers),
@@ -138,6 +140,11 @@ impl Node {
     /// Returns the parts that the tree is built from.
     pub fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// Returns the seams that the roles of this node share.
+    pub fn seams(&self) -> &SharedSeams {
+        &self.seams
     }
 
     /// Returns how this node reaches other nodes that have `role`, or all nodes.

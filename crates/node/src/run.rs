@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use clew_cluster::Role;
 use clew_core::{Error, ErrorKind};
+use clew_runtime::config::Sources;
 use clew_telemetry::{Admin, LogFormat, Logging, Phase};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -131,7 +132,7 @@ struct Arguments {
 /// Returns the name of this program for traces.
 fn program() -> String {
     let path = std::env::current_exe().ok();
-    let name = path.as_deref().and_then(std::path::Path::file_name);
+    let name = path.as_deref().and_then(Path::file_name);
     name.map_or_else(|| "clew".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
@@ -142,8 +143,27 @@ struct Flags {
     listen: Option<String>,
 }
 
-/// Runs the `main` of a service: reads command line and configuration, then runs `serve`.
-pub fn service_main<C, F>(serve: impl FnOnce(C) -> F) -> ExitCode
+/// Configuration of a service, as `--print-config` shows it.
+#[derive(Serialize)]
+struct Shown<'a, C> {
+    #[serde(flatten)]
+    node: &'a NodeConfig,
+    #[serde(flatten)]
+    role: &'a C,
+}
+
+/// Reads the keys of every node and those of a role, `C`. Ignores those of other roles.
+fn configuration<C>(file: Option<&Path>, flags: Flags) -> Result<(NodeConfig, C), Error>
+where
+    C: Default + Serialize + DeserializeOwned,
+{
+    let sources = Sources::gather(file, flags)?;
+    Ok((sources.read()?, sources.read()?))
+}
+
+/// Runs the `main` of a service: reads command line and configuration, then runs `serve` with the
+/// keys of every node and those of the role, `C`.
+pub fn service_main<C, F>(serve: impl FnOnce(NodeConfig, C) -> F) -> ExitCode
 where
     C: Default + Serialize + DeserializeOwned,
     F: Future<Output = Result<(), Error>>,
@@ -151,27 +171,29 @@ where
     let arguments = Arguments::parse();
     let format = if arguments.log_json { LogFormat::Json } else { LogFormat::Text };
     let flags = Flags { listen: arguments.listen };
-    let served =
-        clew_runtime::config::load::<C>(arguments.config.as_deref(), flags).and_then(|config| {
-            match arguments.print_config {
-                true => print(&clew_runtime::config::render(&config)?),
-                false => {
-                    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-                    let runtime = runtime.map_err(|error| {
-                        Error::internal("the asynchronous runtime did not start").with_source(error)
-                    })?;
-                    let ended = runtime.block_on(async {
-                        let logging = Logging { filter: &arguments.log, format };
-                        let telemetry = observed(arguments.config.as_deref(), &program(), logging)?;
-                        let ended = Box::pin(serve(config)).await;
-                        telemetry.stop().await;
-                        ended
-                    });
-                    clew_runtime::shutdown(runtime);
-                    ended
-                }
+    let served = configuration::<C>(arguments.config.as_deref(), flags).and_then(|(node, role)| {
+        match arguments.print_config {
+            true => {
+                let shown = Shown { node: &node, role: &role };
+                print(&clew_runtime::config::render(&shown)?)
             }
-        });
+            false => {
+                let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+                let runtime = runtime.map_err(|error| {
+                    Error::internal("the asynchronous runtime did not start").with_source(error)
+                })?;
+                let ended = runtime.block_on(async {
+                    let logging = Logging { filter: &arguments.log, format };
+                    let telemetry = observed(arguments.config.as_deref(), &program(), logging)?;
+                    let ended = Box::pin(serve(node, role)).await;
+                    telemetry.stop().await;
+                    ended
+                });
+                clew_runtime::shutdown(runtime);
+                ended
+            }
+        }
+    });
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,30 +1,39 @@
-//! Configuration of a node: the sections that the roles define.
+//! Configuration of the program `clew`: the keys of every node, and those of all roles.
 
 use std::path::PathBuf;
 
-use clew_auth::AuthConfig;
-use clew_cluster::ClusterConfig;
 use clew_core::Error;
 use clew_endpoint::EndpointConfig;
 use clew_gateway::GatewayConfig;
 use clew_generator::GeneratorConfig;
 use clew_graph_builder::GraphBuilderConfig;
 use clew_memory_encoder::{EncoderConfig, MemoryModelConfig, RerankerConfig};
+use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, StorageConfig};
-use clew_runtime::peer::PeerConfig;
-use clew_telemetry::{AdminConfig, TelemetryConfig};
-use clew_tls::TlsConfig;
+use clew_runtime::config::Sources;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::args::global::GlobalArgs;
 
-/// Configuration of a node. Sources, each overriding the one before: defaults, file, environment
-/// (`CLEW_LISTEN`, `CLEW_ENCODER__THREADS`, ...), flags.
+/// Configuration of the program `clew`. Sources, each overriding the one before: defaults, file,
+/// environment (`CLEW_LISTEN`, `CLEW_ENCODER__THREADS`, ...), flags.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ClewConfig {
+    /// Keys that every node has.
+    #[serde(flatten)]
+    pub node: NodeConfig,
+    /// Keys of the roles and of commands.
+    #[serde(flatten)]
+    pub roles: RolesConfig,
+}
+
+/// Configuration keys of the roles, and of commands that need no server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct NodeConfig {
+#[serde(default)]
+pub struct RolesConfig {
     /// Data directory, in which everything is kept: a folder or `s3://bucket/prefix`; also
     /// `--data-dir`. Without a cluster, one process at a time works on it. A second process on the
     /// same folder is refused. A second process on the same bucket takes the data over, and the
@@ -32,11 +41,6 @@ pub struct NodeConfig {
     pub data_dir: PathBuf,
     /// Access to storage that is not a folder, and the place of snapshots.
     pub storage: StorageConfig,
-    /// Address to listen on, `host:port`; also `--listen`. Port 0 selects a free port.
-    pub listen: String,
-    /// Maximum duration of a shutdown in seconds, 1 to 3,600. During it the node hands over its
-    /// shards and finishes its work.
-    pub shutdown_secs: u64,
     /// Settings for embedding.
     pub encoder: EncoderConfig,
     /// Settings for forming compressed memories and drafting from them.
@@ -51,32 +55,18 @@ pub struct NodeConfig {
     pub generator: GeneratorConfig,
     /// Settings for reading texts for trees and graphs.
     pub graph_builder: GraphBuilderConfig,
-    /// Discovery of other nodes; by default the node runs alone.
-    pub cluster: ClusterConfig,
-    /// Connections to other nodes.
-    pub peers: PeerConfig,
-    /// Certificates.
-    pub tls: TlsConfig,
-    /// Access control of callers.
-    pub auth: AuthConfig,
     /// Settings for embedding on other nodes.
     pub remote_encoder: RemoteEncoderConfig,
-    /// Address of metrics and health.
-    pub admin: AdminConfig,
-    /// Export of traces and metrics.
-    pub telemetry: TelemetryConfig,
     /// Language model behind an OpenAI-compatible endpoint, which judges answers. Only `clew eval
     /// answers` uses it. Without it, answers are scored by rules alone.
     pub judge: Option<EndpointConfig>,
 }
 
-impl Default for NodeConfig {
+impl Default for RolesConfig {
     fn default() -> Self {
         Self {
             data_dir: PathBuf::from(".clew"),
             storage: StorageConfig::default(),
-            listen: "127.0.0.1:7421".to_owned(),
-            shutdown_secs: 30,
             encoder: EncoderConfig::default(),
             memory_model: MemoryModelConfig::default(),
             reranker: RerankerConfig::default(),
@@ -84,13 +74,7 @@ impl Default for NodeConfig {
             gateway: GatewayConfig::default(),
             generator: GeneratorConfig::default(),
             graph_builder: GraphBuilderConfig::default(),
-            cluster: ClusterConfig::default(),
-            peers: PeerConfig::default(),
-            tls: TlsConfig::default(),
-            auth: AuthConfig::default(),
             remote_encoder: RemoteEncoderConfig::default(),
-            admin: AdminConfig::default(),
-            telemetry: TelemetryConfig::default(),
             judge: None,
         }
     }
@@ -119,7 +103,7 @@ struct StorageFlags {
     snapshots: String,
 }
 
-impl NodeConfig {
+impl ClewConfig {
     /// Loads the effective configuration.
     ///
     /// # Errors
@@ -137,16 +121,20 @@ impl NodeConfig {
         if std::env::var_os("NEXT_RELEASE_OF_CLEW").is_some() {
             clew_retriever::act_as_next_release();
         }
-        let config: Self = clew_runtime::config::load(global.config.as_deref(), flags)?;
-        config.validate()?;
+        let config = Self::read(&Sources::gather(global.config.as_deref(), flags)?)?;
+        config.node.validate_sections()?;
+        config.roles.validate()?;
         Ok(config)
     }
 
+    fn read(sources: &Sources) -> Result<Self, Error> {
+        sources.refuse_others_than(&Self::default())?;
+        Ok(Self { node: sources.read()?, roles: sources.read()? })
+    }
+}
+
+impl RolesConfig {
     fn validate(&self) -> Result<(), Error> {
-        if !(1..=3600).contains(&self.shutdown_secs) {
-            let problem = format!("expected 1 to 3600, got {}", self.shutdown_secs);
-            return Err(Error::invalid("shutdown_secs", problem));
-        }
         self.encoder.validate()?;
         self.memory_model.validate()?;
         self.reranker.validate()?;
@@ -156,11 +144,46 @@ impl NodeConfig {
         self.generator.validate()?;
         self.graph_builder.validate()?;
         self.remote_encoder.validate()?;
-        self.cluster.validate()?;
-        self.peers.validate()?;
-        self.tls.validate()?;
-        self.auth.validate()?;
-        self.telemetry.validate()?;
         self.judge.as_ref().map_or(Ok(()), |judge| judge.validate("judge"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let flags = Flags { data_dir: None, listen: None, encoder: None, storage: None };
+        let sources = Sources::gather(Some(file.path()), flags).unwrap();
+        ClewConfig::read(&sources).unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn a_key_at_fault_is_named_with_its_path_wherever_it_stands() {
+        for (text, path) in [
+            ("shutdwon_secs = 1", "shutdwon_secs"),
+            ("shutdown_secs = 'x'", "shutdown_secs"),
+            ("[clustre]\nheartbeat_ms = 100", "clustre"),
+            ("[cluster]\nheartbeat = 100", "cluster.heartbeat"),
+            ("[cluster.redis_tls]\ncertificat = 'x'", "cluster.redis_tls.certificat"),
+            ("[retriever]\nsearchs = 1", "retriever.searchs"),
+            ("[retriever]\nsearches = 'many'", "retriever.searches"),
+        ] {
+            let message = refused(text);
+            assert!(message.starts_with(&format!("`{path}`: ")), "{text}: {message}");
+            assert!(message.ends_with("(TOML file)"), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_all_that_are_known() {
+        let message = refused("no_such_key = 1");
+        let known = serde_json::to_value(ClewConfig::default()).unwrap();
+        for key in known.as_object().unwrap().keys() {
+            assert!(message.contains(&format!("`{key}`")), "{key}: {message}");
+        }
+        assert!(message.contains("`listen`") && message.contains("`judge`"), "{message}");
     }
 }

@@ -16,7 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Endpoint;
 
 use crate::args::global::GlobalArgs;
-use crate::config::NodeConfig;
+use crate::config::ClewConfig;
 use crate::node::RunningNode;
 
 /// Maximum time of one call. Forgetting in a large shard rewrites its tables.
@@ -45,12 +45,12 @@ impl Connection {
                 let client = global.connect(endpoint, PATIENCE).await?;
                 Ok(Self { client, embedded: None })
             }
-            None => Self::embed(&NodeConfig::load(global, None)?).await,
+            None => Self::embed(&ClewConfig::load(global, None)?).await,
         }
     }
 
     /// Starts a node in this process and connects to it.
-    pub async fn embed(config: &NodeConfig) -> anyhow::Result<Self> {
+    pub async fn embed(config: &ClewConfig) -> anyhow::Result<Self> {
         let node = Box::pin(RunningNode::start(config)).await?;
         let server = clew_gateway::router(node.backends.clone(), Guard::open()).await?;
         let (connect, incoming) = mpsc::channel::<std::io::Result<DuplexStream>>(1);

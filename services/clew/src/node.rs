@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{Clock, Corpora, Encoders, Error, ErrorKind, Limits, SystemClock};
-use clew_gateway::{AllCorpora, Backends};
+use clew_core::{Clock, Encoders, Error, ErrorKind, SystemClock};
+use clew_gateway::{Backends, Seams};
 use clew_generator::Judgement;
-use clew_memory_encoder::{EncoderPools, MemoryPool, OwnReranker};
-use clew_retriever::LocalRetriever;
+use clew_memory_encoder::{EncoderConfig, EncoderPools, Models};
+use clew_retriever::{LocalRetriever, ShardSeams};
 use clew_runtime::fair_queue::two_for_each_core;
 use clew_telemetry::Health;
 
-use crate::config::NodeConfig;
+use crate::config::{ClewConfig, RolesConfig};
 
 /// Place of the default model after `make setup`, below the folder of the workspace.
 const MODEL_OF_SETUP: &str = ".cache/models/all-MiniLM-L6-v2";
@@ -23,12 +23,9 @@ const MODEL_OF_INSTALL: &str = "share/clew/model";
 pub struct RunningNode {
     /// State that the services share.
     pub backends: Arc<Backends>,
+    /// Models, for their counters.
+    pub models: Models,
     retriever: Arc<LocalRetriever>,
-    /// Encoders, for their counters.
-    pub encoders: EncoderPools,
-    /// Memory model, if there is one.
-    pub memory: Option<Arc<MemoryPool>>,
-    reranker: OwnReranker,
     shutdown: Duration,
 }
 
@@ -38,58 +35,44 @@ impl RunningNode {
     /// # Errors
     /// Returns [`ErrorKind::WrongState`] if the model is missing or another process has the
     /// directory, and the errors of loading models and of the storage.
-    pub async fn start(config: &NodeConfig) -> Result<Self, Error> {
-        let data_dir = config.data_dir.to_string_lossy();
-        let encoders = start_encoders(config).await?;
-        let memory = MemoryPool::load(&config.memory_model).await?;
-        let reranker = OwnReranker::load(&config.reranker, &config.encoder).await?;
+    pub async fn start(config: &ClewConfig) -> Result<Self, Error> {
+        let ClewConfig { node, roles } = config;
+        let models = load_models(roles).await?;
         // After the models, so that no data directory is created for a node that cannot start.
-        let tried = config.storage.try_out(&data_dir).await?;
-        let memory_encoder = clew_memory_encoder::memory_encoder(memory.as_ref());
+        let tried = roles.storage.try_out(&roles.data_dir.to_string_lossy()).await?;
+        let encoders: Arc<dyn Encoders> = Arc::new(models.encoders.clone());
+        let memory_encoder = models.memory_encoder();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let seam: Arc<dyn Encoders> = Arc::new(encoders.clone());
-        let judgement = Judgement::load(&config.generator, Arc::clone(&seam), None).await?;
+        let judgement = Judgement::load(&roles.generator, Arc::clone(&encoders), None).await?;
         let model = judgement.model.clone();
-        let graph_builders = clew_graph_builder::builder(&config.graph_builder, model, None)?;
-        let retriever = LocalRetriever::start(
-            &tried,
-            clew_retriever::ShardSeams {
-                encoders: Arc::clone(&seam),
-                graph_builders: Arc::clone(&graph_builders),
-                memory_encoder: Arc::clone(&memory_encoder),
-                clock: Arc::clone(&clock),
-                snapshots: config.storage.snapshots(&data_dir).await?,
-            },
-            config.retriever.clone(),
-        )
-        .await?;
-        let backends = Backends {
-            corpora: AllCorpora::new(Arc::clone(&retriever) as Arc<dyn Corpora>),
-            encoders: seam,
-            questions: None,
+        let graph_builders = clew_graph_builder::builder(&roles.graph_builder, model, None)?;
+        let seams = ShardSeams {
+            encoders: Arc::clone(&encoders),
+            graph_builders: Arc::clone(&graph_builders),
+            memory_encoder: Arc::clone(&memory_encoder),
+            clock: Arc::clone(&clock),
+            snapshots: tried.snapshots(),
+        };
+        let retriever = LocalRetriever::start(&tried, seams, roles.retriever.clone()).await?;
+        let seams = Seams {
+            encoders,
             reasoners: Arc::new(judgement),
             graph_builders,
             memory_encoder,
-            reranker: reranker.seam(),
+            reranker: models.reranker.seam(),
             clock,
-            search_turns: config.gateway.search_turns(two_for_each_core()),
-            limits: Limits::default(),
-            moderation: config.gateway.moderation(),
-            config: config.gateway.clone(),
         };
-        let shutdown = Duration::from_secs(config.shutdown_secs);
-        let backends = Arc::new(backends);
-        Ok(Self { backends, retriever, encoders, memory, reranker, shutdown })
+        let (corpora, gateway) = (Arc::clone(&retriever), roles.gateway.clone());
+        let backends = Backends::new(corpora, seams, None, two_for_each_core(), gateway);
+        let shutdown = node.shutdown();
+        Ok(Self { backends: Arc::new(backends), models, retriever, shutdown })
     }
 
     /// Makes `health` report the state of the node's parts.
     pub fn watch(&self, health: &Health) {
         health.watch(clew_retriever::troubles);
         health.watch(clew_generator::troubles);
-        let encoders = self.encoders.clone();
-        health.watch(move || encoders.troubles());
-        let reranker = self.reranker.clone();
-        health.watch(move || reranker.troubles());
+        self.models.watch(health);
     }
 
     /// Finishes what was accepted and ends the actors.
@@ -98,30 +81,37 @@ impl RunningNode {
     /// Returns [`ErrorKind::DeadlineExceeded`] if it was cut short. Nothing accepted is lost.
     pub async fn stop(self) -> Result<(), Error> {
         let stopped = self.retriever.stop(self.shutdown).await;
-        if let Some(memory) = &self.memory {
-            memory.stop().await;
-        }
-        self.reranker.stop().await;
-        self.encoders.stop().await;
+        self.models.stop().await;
         stopped
     }
 }
 
-/// Loads the embedding models and starts only the encoders.
+/// Loads all models of an encoder and starts their workers.
 ///
 /// # Errors
-/// Returns the same errors as [`RunningNode::start`].
-pub async fn start_encoders(config: &NodeConfig) -> Result<EncoderPools, Error> {
-    let folder = match (&config.encoder.endpoint, &config.encoder.model) {
-        (Some(_), _) => None,
-        (None, Some(folder)) => Some(folder.clone()),
-        (None, None) => Some(default_model()?),
-    };
-    let encoders = EncoderPools::load(folder, &config.encoder).await?;
-    for encoder in encoders.all() {
-        tracing::info!(model = %encoder.description(), "embedding model");
+/// Returns [`ErrorKind::WrongState`] if the embedding model is missing, and the errors of
+/// [`Models::load`].
+pub async fn load_models(config: &RolesConfig) -> Result<Models, Error> {
+    let RolesConfig { encoder, memory_model, reranker, .. } = config;
+    Models::load(model_folder(encoder)?, encoder, memory_model, reranker).await
+}
+
+/// Loads only the embedding models and starts their workers.
+///
+/// # Errors
+/// Returns [`ErrorKind::WrongState`] if the model is missing, and the errors of
+/// [`EncoderPools::load`].
+pub async fn load_encoders(config: &EncoderConfig) -> Result<EncoderPools, Error> {
+    EncoderPools::load(model_folder(config)?, config).await
+}
+
+/// Returns the folder of the embedding model. Returns `None` if it is behind an endpoint.
+fn model_folder(config: &EncoderConfig) -> Result<Option<PathBuf>, Error> {
+    match (&config.endpoint, &config.model) {
+        (Some(_), _) => Ok(None),
+        (None, Some(folder)) => Ok(Some(folder.clone())),
+        (None, None) => default_model().map(Some),
     }
-    Ok(encoders)
 }
 
 /// Returns the folder of the model that `make setup` installed in the workspace of the current

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clew_cluster::Cache;
 use clew_core::{
-    Account, Chunking, Clock, CorpusSettings, Encoders, Error, GraphBuilders, Limits,
+    Account, Chunking, Clock, Corpora, CorpusSettings, Encoders, Error, GraphBuilders, Limits,
     MemoryEncoder, Reasoners, Reranker,
 };
 use clew_proto::convert::corpus::NewCorpus;
@@ -13,6 +13,22 @@ use clew_runtime::fair_queue::FairQueue;
 use crate::cached_questions::CachedQuestions;
 use crate::corpora::AllCorpora;
 use crate::{GatewayConfig, Moderation};
+
+/// Components that a gateway works with, in this process or on other nodes.
+pub struct Seams {
+    /// Encoders for questions and documents.
+    pub encoders: Arc<dyn Encoders>,
+    /// Reasoners and guides: they judge evidence, write answers, and navigate trees and graphs.
+    pub reasoners: Arc<dyn Reasoners>,
+    /// Graph builders: they extract summaries, entities and relations from texts.
+    pub graph_builders: Arc<dyn GraphBuilders>,
+    /// Model that forms compressed memories and drafts clues from them.
+    pub memory_encoder: Arc<dyn MemoryEncoder>,
+    /// Reranker, which reports no model if none is configured.
+    pub reranker: Arc<dyn Reranker>,
+    /// Source of the current time.
+    pub clock: Arc<dyn Clock>,
+}
 
 /// Components behind the services.
 pub struct Backends {
@@ -44,6 +60,32 @@ pub struct Backends {
 }
 
 impl Backends {
+    /// Puts the components together. Question embeddings are kept in `questions`, if there is such
+    /// a cache. `searches_at_once` applies if the configuration leaves that number open.
+    pub fn new(
+        corpora: Arc<dyn Corpora>,
+        seams: Seams,
+        questions: Option<Cache>,
+        searches_at_once: usize,
+        config: GatewayConfig,
+    ) -> Self {
+        let Seams { encoders, reasoners, graph_builders, memory_encoder, reranker, clock } = seams;
+        Self {
+            corpora: AllCorpora::new(corpora),
+            encoders,
+            questions,
+            reasoners,
+            graph_builders,
+            memory_encoder,
+            reranker,
+            clock,
+            search_turns: config.search_turns(searches_at_once),
+            limits: Limits::default(),
+            moderation: config.moderation(),
+            config,
+        }
+    }
+
     /// Returns the settings of a corpus that is created now.
     ///
     /// # Errors

@@ -91,13 +91,13 @@ impl GatewayConfig {
     }
 
     /// Returns the policy that refuses texts with a refused phrase.
-    pub fn moderation(&self) -> Moderation {
+    pub(crate) fn moderation(&self) -> Moderation {
         Moderation::by(Arc::new(RefusedPhrases::new(&self.refused_phrases)))
     }
 
     /// Returns the fair queue of searches. `at_once` applies if the configuration leaves the number
     /// open.
-    pub fn search_turns(&self, at_once: usize) -> FairQueue {
+    pub(crate) fn search_turns(&self, at_once: usize) -> FairQueue {
         let at_once = match self.searches_at_once {
             0 => at_once,
             at_once => at_once as usize,

@@ -34,9 +34,9 @@ mod scatter;
 mod server;
 mod shards;
 
-pub use backends::Backends;
+pub use backends::{Backends, Seams};
 pub use config::GatewayConfig;
 pub use corpora::{AllCorpora, CallersCorpora};
 pub use moderation::{Moderation, Policy};
-pub use role::{Seams, start};
+pub use role::start;
 pub use server::{Server, router};

@@ -1,45 +1,25 @@
 //! `clew-gateway`: the front node of a cluster.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::SystemClock;
-use clew_gateway::{GatewayConfig, Seams};
-use clew_generator::RemoteReasoners;
-use clew_graph_builder::RemoteGraphBuilders;
-use clew_node::NodeConfig;
+use clew_gateway::GatewayConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use serde::{Deserialize, Serialize};
 
-/// Configuration of the process.
+/// Configuration of the role.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Config {
-    #[serde(flatten)]
-    node: NodeConfig,
     gateway: GatewayConfig,
     remote_encoder: RemoteEncoderConfig,
 }
 
 fn main() -> ExitCode {
-    clew_node::service_main(|config: Config| {
-        clew_node::run(config.node, [Role::Gateway].into(), async move |node, mut server| {
-            let encoders = node.encoders(config.remote_encoder).await?;
-            let reasoners = RemoteReasoners::of(&node, Arc::clone(&encoders) as _).await?;
-            let graph_builders = RemoteGraphBuilders::of(&node).await?;
-            let memory_encoder = node.memory_encoder().await?;
-            let reranker = node.reranker().await?;
-            let clock = Arc::new(SystemClock);
-            let seams = Seams {
-                encoders,
-                reasoners: Arc::new(reasoners),
-                graph_builders: Arc::new(graph_builders),
-                memory_encoder,
-                reranker,
-                clock,
-            };
-            clew_gateway::start(&node, &mut server, seams, config.gateway).await?;
+    clew_node::service_main(|node, config: Config| {
+        clew_node::run(node, [Role::Gateway].into(), async move |node, mut server| {
+            let Config { gateway, remote_encoder } = config;
+            clew_gateway::start(&node, &mut server, gateway, remote_encoder).await?;
             Ok((server, Vec::new()))
         })
     })

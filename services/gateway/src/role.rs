@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{
-    Clock, Encoders, Error, GraphBuilders, Limits, MemoryEncoder, Reasoners, Reranker,
-};
-use clew_graph_builder::GraphBuilderRpc;
+use clew_core::{Encoders, Error, GraphBuilders, Limits, MemoryEncoder, SystemClock};
+use clew_generator::RemoteReasoners;
+use clew_graph_builder::{GraphBuilderRpc, RemoteGraphBuilders};
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
+use clew_remote_encoder::RemoteEncoderConfig;
 
 use crate::cluster_service::ClusterRpc;
 use crate::remote::RemoteCorpora;
 use crate::server::services;
-use crate::{AllCorpora, Backends, GatewayConfig};
+use crate::{Backends, GatewayConfig, Seams};
 
 /// Maximum number of requests that a gateway has in flight on one retriever. Shard ownership
 /// decides where a request goes, so this is only a bound and does not balance load.
@@ -26,59 +26,31 @@ const NODE_CREDITS: u32 = 64;
 /// busy, and is low enough that whatever waits there is done within a second or two.
 const SEARCHES_AT_ONCE: usize = 64;
 
-/// Components that a gateway works with, in this process or on other nodes.
-pub struct Seams {
-    /// Encoders for questions and documents.
-    pub encoders: Arc<dyn Encoders>,
-    /// Reasoners and guides: they judge evidence, write answers, and navigate trees and graphs.
-    pub reasoners: Arc<dyn Reasoners>,
-    /// Graph builders: they extract summaries, entities and relations from texts.
-    pub graph_builders: Arc<dyn GraphBuilders>,
-    /// Model that forms compressed memories and drafts clues from them.
-    pub memory_encoder: Arc<dyn MemoryEncoder>,
-    /// Reranker, which reports no model if none is configured.
-    pub reranker: Arc<dyn Reranker>,
-    /// Source of the current time.
-    pub clock: Arc<dyn Clock>,
-}
-
-/// Starts the gateway of a cluster: adds the services that clients call.
+/// Starts the gateway of a cluster: connects to the other roles, and adds the services that clients
+/// call to `server`.
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
 pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,
-    seams: Seams,
     config: GatewayConfig,
+    remote_encoder: RemoteEncoderConfig,
 ) -> Result<(), Error> {
-    let Seams { encoders, reasoners, graph_builders, memory_encoder, reranker, clock } = seams;
     config.validate()?;
-    let limits = Limits::default();
+    let seams = seams(node, remote_encoder).await?;
     let service = "clew.shard.v1.ShardService";
     let retrievers =
         node.pool(Some(Role::Retriever), "retrievers", service, RETRIEVER_CREDITS).await?;
-    let corpora = RemoteCorpora::new(retrievers, node.members(), config.accept_queue_bytes, limits);
+    let queue_bytes = config.accept_queue_bytes;
+    let corpora = RemoteCorpora::new(retrievers, node.members(), queue_bytes, Limits::default());
     let accepting = corpora.gate().clone();
     node.parts().add(move || accepting.node());
-    let corpora = AllCorpora::new(Arc::new(corpora));
-    let search_turns = config.search_turns(SEARCHES_AT_ONCE);
-    let searching = search_turns.clone();
+    let cache = Some(node.cache().clone());
+    let backends = Backends::new(Arc::new(corpora), seams, cache, SEARCHES_AT_ONCE, config);
+    let searching = backends.search_turns.clone();
     node.parts().add(move || searching.node());
-    let backends = Arc::new(Backends {
-        corpora,
-        encoders,
-        questions: Some(node.cache().clone()),
-        reasoners,
-        graph_builders,
-        memory_encoder,
-        reranker,
-        clock,
-        search_turns,
-        limits,
-        moderation: config.moderation(),
-        config,
-    });
+    let backends = Arc::new(backends);
     let (corpora, ingestion, queries, memories, chats, graphs) = services(&backends);
     let service = "clew.cluster.v1.NodeService";
     let nodes = node.pool(None, "nodes", service, NODE_CREDITS).await?;
@@ -93,4 +65,23 @@ pub async fn start(
     }
     server.add(ClusterServiceServer::new(ClusterRpc { node: Arc::clone(node), backends, nodes }));
     Ok(())
+}
+
+/// Returns what a gateway works with: components of other roles in this process, or else on other
+/// nodes.
+async fn seams(node: &Arc<Node>, remote_encoder: RemoteEncoderConfig) -> Result<Seams, Error> {
+    let shared = node.seams();
+    let encoders = async { Ok(node.encoders(remote_encoder).await? as Arc<dyn Encoders>) };
+    let encoders = shared.encoders.or_connect(encoders).await?;
+    let graph_builders =
+        async { Ok(Arc::new(RemoteGraphBuilders::of(node).await?) as Arc<dyn GraphBuilders>) };
+    let memory_encoder = async { Ok(node.memory_encoder().await? as Arc<dyn MemoryEncoder>) };
+    Ok(Seams {
+        reasoners: Arc::new(RemoteReasoners::of(node, Arc::clone(&encoders)).await?),
+        encoders,
+        graph_builders: shared.graph_builders.or_connect(graph_builders).await?,
+        memory_encoder: shared.memory_encoder.or_connect(memory_encoder).await?,
+        reranker: node.reranker().await?,
+        clock: Arc::new(SystemClock),
+    })
 }

@@ -3,28 +3,23 @@
 use std::process::ExitCode;
 
 use clew_cluster::Role;
-use clew_generator::{GeneratorConfig, Judgement};
-use clew_node::NodeConfig;
+use clew_generator::GeneratorConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use serde::{Deserialize, Serialize};
 
-/// Configuration of the process.
+/// Configuration of the role.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Config {
-    #[serde(flatten)]
-    node: NodeConfig,
     generator: GeneratorConfig,
     remote_encoder: RemoteEncoderConfig,
 }
 
 fn main() -> ExitCode {
-    clew_node::service_main(|config: Config| {
-        clew_node::run(config.node, [Role::Generator].into(), async move |node, mut server| {
-            let encoders = node.encoders(config.remote_encoder).await?;
-            let judgement =
-                Judgement::load(&config.generator, encoders, Some(node.cache().clone())).await?;
-            clew_generator::start(&node, &mut server, judgement, config.generator)?;
+    clew_node::service_main(|node, config: Config| {
+        clew_node::run(node, [Role::Generator].into(), async move |node, mut server| {
+            let Config { generator, remote_encoder } = config;
+            clew_generator::start(&node, &mut server, &generator, remote_encoder).await?;
             Ok((server, Vec::new()))
         })
     })

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use clew_core::{Error, Limits};
+use clew_core::{Encoders, Error, Limits};
 use clew_node::{Node, Server};
 use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
+use clew_remote_encoder::RemoteEncoderConfig;
 
 use crate::counted::troubles;
 use crate::{GeneratorConfig, GeneratorRpc, Judgement};
@@ -12,19 +13,25 @@ use crate::{GeneratorConfig, GeneratorRpc, Judgement};
 /// Maximum size of a message: a question with as much evidence as a search may return.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// Adds the generator service to a node's server.
+/// Starts the generator of a cluster: loads the language model, adds the generator service to
+/// `server`, and offers the model to the other roles of this process.
 ///
 /// # Errors
-/// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
-pub fn start(
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid, and the errors
+/// of [`Judgement::load`].
+pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,
-    judgement: Judgement,
-    config: GeneratorConfig,
+    config: &GeneratorConfig,
+    remote_encoder: RemoteEncoderConfig,
 ) -> Result<(), Error> {
     config.validate()?;
-    let service =
-        GeneratorRpc::new(Arc::new(judgement.clone()), judgement.model, Limits::default(), &config);
+    let connect = async { Ok(node.encoders(remote_encoder).await? as Arc<dyn Encoders>) };
+    let encoders = node.seams().encoders.or_connect(connect).await?;
+    let judgement = Judgement::load(config, encoders, Some(node.cache().clone())).await?;
+    let model = judgement.model.clone();
+    node.seams().generator.offer(model.clone());
+    let service = GeneratorRpc::new(Arc::new(judgement), model, Limits::default(), config);
     let gate = service.gate().clone();
     node.parts().add(move || gate.node());
     node.health().watch(troubles);

@@ -1,35 +1,22 @@
 //! `clew-graph-builder`: a node that extracts summaries, entities and relations from texts.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::Generator;
-use clew_generator::RemoteGenerator;
-use clew_graph_builder::{GraphBuilderConfig, Reader};
-use clew_node::NodeConfig;
+use clew_graph_builder::GraphBuilderConfig;
 use serde::{Deserialize, Serialize};
 
-/// Configuration of the process.
+/// Configuration of the role.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Config {
-    #[serde(flatten)]
-    node: NodeConfig,
     graph_builder: GraphBuilderConfig,
 }
 
 fn main() -> ExitCode {
-    clew_node::service_main(|config: Config| {
-        let roles = [Role::GraphBuilder].into();
-        clew_node::run(config.node, roles, async move |node, mut server| {
-            let model: Option<Arc<dyn Generator>> = match config.graph_builder.reader {
-                Reader::Rules => None,
-                Reader::Model => Some(Arc::new(RemoteGenerator::of(&node).await?)),
-            };
-            let cache = Some(node.cache().clone());
-            let builder = clew_graph_builder::builder(&config.graph_builder, model, cache)?;
-            clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
+    clew_node::service_main(|node, config: Config| {
+        clew_node::run(node, [Role::GraphBuilder].into(), async move |node, mut server| {
+            clew_graph_builder::start(&node, &mut server, &config.graph_builder).await?;
             Ok((server, Vec::new()))
         })
     })

@@ -2,22 +2,36 @@
 
 use std::sync::Arc;
 
-use clew_core::{Error, GraphBuilders, Limits};
+use clew_core::{Error, Generator, Limits};
+use clew_generator::RemoteGenerator;
 use clew_node::{Node, Server};
 
-use crate::{GraphBuilderConfig, GraphBuilderRpc};
+use crate::{GraphBuilderConfig, GraphBuilderRpc, Reader, builder};
 
-/// Adds the graph-builder service to a node's server.
+/// Starts the graph builder of a cluster: adds the graph-builder service to `server`, and offers
+/// the graph builder to the other roles of this process. A model that reads is that of this process
+/// or of the cluster's generators.
 ///
 /// # Errors
-/// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
-pub fn start(
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid, and the errors
+/// of [`builder`].
+pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,
-    builders: Arc<dyn GraphBuilders>,
     config: &GraphBuilderConfig,
 ) -> Result<(), Error> {
     config.validate()?;
+    let model = match config.reader {
+        Reader::Rules => None,
+        Reader::Model => {
+            let connect = async {
+                Ok(Some(Arc::new(RemoteGenerator::of(node).await?) as Arc<dyn Generator>))
+            };
+            node.seams().generator.or_connect(connect).await?
+        }
+    };
+    let builders = builder(config, model, Some(node.cache().clone()))?;
+    node.seams().graph_builders.offer(Arc::clone(&builders));
     let service = GraphBuilderRpc::new(builders, Limits::default(), config.queue_bytes);
     let gate = service.gate().clone();
     node.parts().add(move || gate.node());

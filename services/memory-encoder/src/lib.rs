@@ -18,12 +18,14 @@
 //! If a memory model is configured, a [`MemoryPool`] forms compressed memories of texts, and drafts
 //! clues from them.
 //!
-//! [`EncoderPools`], with one [`OwnEncoder`] for each model, runs in the process of its callers.
-//! [`service`] offers it to other nodes, which reach it through `clew-remote-encoder`.
+//! [`Models`] are all of these, with one [`OwnEncoder`] for each embedding model. They run in the
+//! process of their callers, or [`start`] offers them to other nodes, which reach them through
+//! `clew-remote-encoder`.
 
 mod config;
 mod devices;
 mod memory;
+mod models;
 mod pool;
 mod pools;
 mod queue;
@@ -34,7 +36,8 @@ mod worker;
 
 pub use config::EncoderConfig;
 pub use memory::{MemoryModelConfig, MemoryPool, memory_encoder};
+pub use models::Models;
 pub use pool::EncoderPool;
 pub use pools::{EncoderPools, OwnEncoder};
 pub use reranker::{OwnReranker, RerankerConfig, RerankerPool};
-pub use role::{Offered, start};
+pub use role::start;

@@ -146,17 +146,19 @@ impl EncoderPools {
             }
         };
         let next = match (&config.next_endpoint, &config.next_model) {
-            (Some(endpoint), _) => Source::Endpoint("encoder.next_endpoint", endpoint),
-            (None, Some(folder)) => Source::Folder("encoder.next_model", folder),
-            (None, None) => {
-                let current = OwnEncoder::load(current, config).await?;
-                return Ok(Self { current, next: None });
-            }
+            (Some(endpoint), _) => Some(Source::Endpoint("encoder.next_endpoint", endpoint)),
+            (None, Some(folder)) => Some(Source::Folder("encoder.next_model", folder)),
+            (None, None) => None,
         };
         let mut pools = Self { current: OwnEncoder::load(current, config).await?, next: None };
-        if let Err(error) = pools.add_next(next, config).await {
+        if let Some(next) = next
+            && let Err(error) = pools.add_next(next, config).await
+        {
             pools.stop().await;
             return Err(error);
+        }
+        for own in pools.all() {
+            tracing::info!(model = %own.description(), "embedding model");
         }
         Ok(pools)
     }

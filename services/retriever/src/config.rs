@@ -40,11 +40,19 @@ impl Default for StorageConfig {
     }
 }
 
-/// A data directory that passed [`StorageConfig::try_out`].
+/// A data directory that passed [`StorageConfig::try_out`], and the place of snapshots beside it.
 #[derive(Clone, Debug)]
 pub struct Tried {
     pub(crate) location: Location,
     pub(crate) max_clock_skew: Duration,
+    snapshots: Option<Snapshots>,
+}
+
+impl Tried {
+    /// Returns the place of snapshots, if one is configured.
+    pub fn snapshots(&self) -> Option<Snapshots> {
+        self.snapshots.clone()
+    }
 }
 
 impl StorageConfig {
@@ -60,12 +68,13 @@ impl StorageConfig {
         Err(Error::invalid("storage.max_clock_skew_ms", problem))
     }
 
-    /// Tests a data directory before anything is served from it. The test leaves nothing behind.
+    /// Tests a data directory before anything is served from it, and opens the place of snapshots.
+    /// The test leaves nothing behind.
     ///
     /// # Errors
     /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the key, if a value is invalid.
     /// Returns [`clew_core::ErrorKind::WrongState`] if the storage is unfit. Returns storage errors
-    /// if the storage does not answer.
+    /// if the storage does not answer. Returns the errors of [`Self::snapshots`].
     pub async fn try_out(&self, data_dir: &str) -> Result<Tried, Error> {
         self.validate()?;
         let location = self.location(data_dir)?;
@@ -78,7 +87,8 @@ impl StorageConfig {
             }
             Err(error) => return Err(error.into()),
         }
-        Ok(Tried { location, max_clock_skew: self.max_clock_skew() })
+        let snapshots = self.snapshots(data_dir).await?;
+        Ok(Tried { location, max_clock_skew: self.max_clock_skew(), snapshots })
     }
 
     /// Checks that the storage keeps all guarantees that shards rely on and that its clock is

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use clew_core::{Error, Limits};
+use clew_core::{Encoders, Error, GraphBuilders, Limits, MemoryEncoder, SystemClock};
+use clew_graph_builder::RemoteGraphBuilders;
 use clew_node::{Node, Server, Stop};
 use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
 use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
+use clew_remote_encoder::RemoteEncoderConfig;
 
 use crate::cluster::{ClusterOptions, ClusterRetriever};
 use crate::grpc::catalogue_service::CatalogueRpc;
@@ -26,7 +28,8 @@ pub async fn try_out(node: &Node, storage: &StorageConfig, data_dir: &str) -> Re
 }
 
 /// Starts the retriever of a cluster over the storage that all retrievers share: adds its services
-/// and begins to take the shards that belong to this node.
+/// to `server` and begins to take the shards that belong to this node. Returns the function that
+/// hands them over.
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid, and storage
@@ -35,18 +38,18 @@ pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,
     tried: Tried,
-    seams: ShardSeams,
     config: RetrieverConfig,
+    remote_encoder: RemoteEncoderConfig,
 ) -> Result<Stop, Error> {
-    let sharing = ClusterOptions {
+    let options = ClusterOptions {
+        seams: seams(node, &tried, remote_encoder).await?,
         tried,
-        seams,
         me: node.me().clone(),
         members: node.members(),
         leases: node.leases().clone(),
         config,
     };
-    let retriever = ClusterRetriever::start(sharing).await?;
+    let retriever = ClusterRetriever::start(options).await?;
     let shards = ShardRpc { shards: retriever.shards(), limits: Limits::default() };
     server.add(ShardServiceServer::new(shards));
     server.add(CatalogueServiceServer::new(CatalogueRpc { retriever: retriever.shards() }));
@@ -54,4 +57,25 @@ pub async fn start(
     node.parts().add(move || shown.node());
     node.health().watch(troubles);
     Ok(Box::new(move |deadline| Box::pin(async move { retriever.stop(deadline).await })))
+}
+
+/// Returns what shards work with: components of other roles in this process, or else on other
+/// nodes.
+async fn seams(
+    node: &Arc<Node>,
+    tried: &Tried,
+    remote_encoder: RemoteEncoderConfig,
+) -> Result<ShardSeams, Error> {
+    let shared = node.seams();
+    let encoders = async { Ok(node.encoders(remote_encoder).await? as Arc<dyn Encoders>) };
+    let graph_builders =
+        async { Ok(Arc::new(RemoteGraphBuilders::of(node).await?) as Arc<dyn GraphBuilders>) };
+    let memory_encoder = async { Ok(node.memory_encoder().await? as Arc<dyn MemoryEncoder>) };
+    Ok(ShardSeams {
+        encoders: shared.encoders.or_connect(encoders).await?,
+        graph_builders: shared.graph_builders.or_connect(graph_builders).await?,
+        memory_encoder: shared.memory_encoder.or_connect(memory_encoder).await?,
+        clock: Arc::new(SystemClock),
+        snapshots: tried.snapshots(),
+    })
 }

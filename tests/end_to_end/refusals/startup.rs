@@ -61,6 +61,8 @@ fn a_wrong_configuration_is_refused_by_the_key() {
         ("[retreiver]\nsearches = 1", &["retreiver"]),
         ("[retriever]\nsearchs = 1", &["searchs"]),
         ("[retriever]\nsearches = 'many'", &["retriever.searches", "many"]),
+        ("[cluster]\nheartbeat = 100", &["cluster.heartbeat"]),
+        ("[cluster]\nheartbeat_ms = 'often'", &["cluster.heartbeat_ms", "often"]),
         ("[retriever]\nsearches = 0", &["retriever.searches", "1 to 10000"]),
         ("[gateway]\ningest_window = 1000000", &["gateway.ingest_window", "1 to 10000"]),
         ("[encoder]\nprecision = 'float7'", &["precision", "float7"]),

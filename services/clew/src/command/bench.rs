@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::args::global::GlobalArgs;
 use crate::command::generate::language_model;
 use crate::command::ingest::{Report, Sending, discover, send, wait_until_found};
-use crate::config::NodeConfig;
+use crate::config::ClewConfig;
 use crate::connection::Connection;
 use crate::node;
 use crate::output::Output;
@@ -134,9 +134,9 @@ async fn embed(
     threads: usize,
     rounds: usize,
 ) -> anyhow::Result<Value> {
-    let mut config = NodeConfig::load(global, None)?;
-    config.encoder.threads = threads;
-    let encoders = node::start_encoders(&config).await?;
+    let mut config = ClewConfig::load(global, None)?;
+    config.roles.encoder.threads = threads;
+    let encoders = node::load_encoders(&config.roles.encoder).await?;
     let encoder = encoders.current();
     let source = Source::file("texts", texts);
     let documents: Result<Vec<_>, _> =
@@ -162,7 +162,7 @@ async fn embed(
     encoders.stop().await;
     Ok(json!({
         "path": path,
-        "threads": config.encoder.worker_threads(),
+        "threads": config.roles.encoder.worker_threads(),
         "texts": texts.len(),
         "tokens": tokens,
         "tokens_per_second": median(rates),
@@ -171,8 +171,8 @@ async fn embed(
 
 async fn ingest(global: &GlobalArgs, paths: Vec<String>) -> anyhow::Result<Value> {
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
-    let mut config = NodeConfig::load(global, None)?;
-    config.data_dir = folder.path().to_path_buf();
+    let mut config = ClewConfig::load(global, None)?;
+    config.roles.data_dir = folder.path().to_path_buf();
     let connection = Connection::embed(&config).await?;
     let corpus: CorpusName = "bench".parse()?;
     let new = clew_proto::convert::corpus::NewCorpus {
@@ -195,10 +195,10 @@ async fn ingest(global: &GlobalArgs, paths: Vec<String>) -> anyhow::Result<Value
     let took = started.elapsed();
     let counts = connection.client.corpus(&corpus).await?.counts.unwrap_or_default();
     let node = connection.node().context("the node runs in this process")?;
-    let encoder = node.encoders.first();
+    let encoder = node.models.encoders.first();
     let embedded = encoder.embedded_tokens();
     let busy = encoder.busy();
-    let threads = config.encoder.worker_threads();
+    let threads = config.roles.encoder.worker_threads();
     let path = encoder.description();
     connection.close().await?;
     let wall = took.as_secs_f64();

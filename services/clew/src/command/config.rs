@@ -7,7 +7,7 @@ use schemars::schema_for;
 use serde_json::json;
 
 use crate::args::global::GlobalArgs;
-use crate::config::NodeConfig;
+use crate::config::ClewConfig;
 use crate::output::Output;
 
 /// Arguments of `config`.
@@ -32,7 +32,7 @@ pub enum ConfigAction {
 pub fn run(global: &GlobalArgs, arguments: ConfigArgs, output: &Output) -> anyhow::Result<()> {
     match arguments.action {
         ConfigAction::Show => {
-            let config = NodeConfig::load(global, None)?;
+            let config = ClewConfig::load(global, None)?;
             let rendered = clew_runtime::config::render(&config)?;
             output.print(&config, |_| rendered)
         }
@@ -41,7 +41,7 @@ pub fn run(global: &GlobalArgs, arguments: ConfigArgs, output: &Output) -> anyho
             output.print(&json!({ "keys": keys }), |_| reference::markdown(&keys))
         }
         ConfigAction::Schema => {
-            let schema = schema_for!(NodeConfig);
+            let schema = schema_for!(ClewConfig);
             output.print(&schema, |schema| format!("{:#}", schema.as_value()))
         }
     }

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::args::global::GlobalArgs;
-use crate::config::NodeConfig;
-use crate::node::start_encoders;
+use crate::config::ClewConfig;
+use crate::node::load_encoders;
 use crate::output::{Output, human};
 
 /// Maximum time for a server to answer.
@@ -102,7 +102,7 @@ pub async fn run(global: &GlobalArgs, output: &Output) -> anyhow::Result<()> {
 }
 
 async fn machine(global: &GlobalArgs, findings: &mut Findings) {
-    let config = match NodeConfig::load(global, None) {
+    let config = match ClewConfig::load(global, None) {
         Ok(config) => config,
         Err(error) => {
             return findings.fail("configuration", &error, "correct the key that is named");
@@ -111,7 +111,7 @@ async fn machine(global: &GlobalArgs, findings: &mut Findings) {
     findings.add("configuration", State::Ok, "every key is known and in range".to_owned(), "");
     let encoders = models(&config, findings).await;
     reranker(&config, findings).await;
-    let data_dir = config.data_dir.to_string_lossy();
+    let data_dir = config.roles.data_dir.to_string_lossy();
     if place("data directory", &config, &data_dir, findings).await {
         corpora(&config, &data_dir, encoders.as_deref(), findings).await;
     }
@@ -119,8 +119,8 @@ async fn machine(global: &GlobalArgs, findings: &mut Findings) {
     redis(&config, findings).await;
 }
 
-async fn models(config: &NodeConfig, findings: &mut Findings) -> Option<Vec<EncoderIdentity>> {
-    match start_encoders(config).await {
+async fn models(config: &ClewConfig, findings: &mut Findings) -> Option<Vec<EncoderIdentity>> {
+    match load_encoders(&config.roles.encoder).await {
         Ok(encoders) => {
             for own in encoders.all() {
                 embeds(own, findings).await;
@@ -155,10 +155,10 @@ async fn embeds(own: &OwnEncoder, findings: &mut Findings) {
 }
 
 /// Loads the reranker and scores the probe.
-async fn reranker(config: &NodeConfig, findings: &mut Findings) {
+async fn reranker(config: &ClewConfig, findings: &mut Findings) {
     let part = "reranker";
     let tried = async {
-        let reranker = OwnReranker::load(&config.reranker, &config.encoder).await?;
+        let reranker = OwnReranker::load(&config.roles.reranker, &config.roles.encoder).await?;
         let Some(description) = reranker.description() else { return Ok(None) };
         let deadline = Instant::now() + MODEL_PATIENCE;
         let scored = reranker.seam().score(PROBE, vec![PROBE.to_owned()], deadline).await;
@@ -178,11 +178,11 @@ async fn reranker(config: &NodeConfig, findings: &mut Findings) {
 /// Examines a place where data is stored. Returns whether it can be used.
 async fn place(
     check: &'static str,
-    config: &NodeConfig,
+    config: &ClewConfig,
     place: &str,
     findings: &mut Findings,
 ) -> bool {
-    let probed = Box::pin(config.storage.probe(place)).await;
+    let probed = Box::pin(config.roles.storage.probe(place)).await;
     let probed = match probed {
         Ok(probed) => probed,
         Err(error) => {
@@ -192,7 +192,7 @@ async fn place(
         }
     };
     // The same check as at the start of a node.
-    let checked = config.storage.check(place, &probed);
+    let checked = config.roles.storage.check(place, &probed);
     match &checked {
         Ok(()) => findings.add(check, State::Ok, "it keeps what it is told".to_owned(), ""),
         Err(error) => findings.fail(check, error, "nothing is served over it as it is"),
@@ -224,12 +224,12 @@ fn tell_clock(check: &'static str, clock: ClockOffset, findings: &mut Findings) 
 }
 
 async fn corpora(
-    config: &NodeConfig,
+    config: &ClewConfig,
     data_dir: &str,
     encoders: Option<&[EncoderIdentity]>,
     findings: &mut Findings,
 ) {
-    let (listed, unusable) = match config.storage.corpora(data_dir).await {
+    let (listed, unusable) = match config.roles.storage.corpora(data_dir).await {
         Ok(listed) => listed,
         Err(error) => {
             let advice = "see that the storage answers";
@@ -259,12 +259,12 @@ async fn corpora(
     }
 }
 
-async fn snapshots(config: &NodeConfig, data_dir: &str, findings: &mut Findings) {
+async fn snapshots(config: &ClewConfig, data_dir: &str, findings: &mut Findings) {
     const CHECK: &str = "snapshots";
-    if let Err(error) = config.storage.snapshots(data_dir).await {
+    if let Err(error) = config.roles.storage.snapshots(data_dir).await {
         return findings.fail(CHECK, &error, "correct `storage.snapshots`");
     }
-    let Some(folder) = &config.storage.snapshots else {
+    let Some(folder) = &config.roles.storage.snapshots else {
         let found = "no place for them is configured, so a lost data directory is lost".to_owned();
         let advice = "set `storage.snapshots` to a place outside the data directory";
         return findings.add(CHECK, State::Warn, found, advice);
@@ -272,9 +272,9 @@ async fn snapshots(config: &NodeConfig, data_dir: &str, findings: &mut Findings)
     place(CHECK, config, folder, findings).await;
 }
 
-async fn redis(config: &NodeConfig, findings: &mut Findings) {
+async fn redis(config: &ClewConfig, findings: &mut Findings) {
     const CHECK: &str = "redis";
-    match RedisHealth::ask(&config.cluster).await {
+    match RedisHealth::ask(&config.node.cluster).await {
         Ok(None) => {
             findings.add(CHECK, State::Ok, "none is configured, and none is needed".to_owned(), "");
         }
@@ -286,7 +286,7 @@ async fn redis(config: &NodeConfig, findings: &mut Findings) {
         }
         Ok(Some(health)) => {
             let RedisHealth { version, eviction, clock } = &health;
-            match (health.check().and_then(|()| config.storage.check_redis(&health)), eviction) {
+            match (health.check().and_then(|()| config.roles.storage.check_redis(&health)), eviction) {
                 (Err(error), _) => findings.fail(CHECK, &error, "no node starts with it as it is"),
                 (Ok(()), Some(Eviction { policy, .. })) => {
                     let found = format!("version {version}, policy `{policy}`");

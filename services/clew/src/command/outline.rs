@@ -14,7 +14,7 @@ use clew_graph_builder::Extractive;
 use serde_json::{Value, json};
 
 use crate::args::global::GlobalArgs;
-use crate::config::NodeConfig;
+use crate::config::ClewConfig;
 use crate::output::{Output, one_line};
 
 /// Arguments of `outline`.
@@ -56,7 +56,7 @@ pub async fn run(
     let builder: Box<dyn GraphBuilder> = match &global.endpoint {
         Some(endpoint) => Box::new(global.connect(endpoint, PATIENCE).await?),
         // The extractive builder needs neither a data directory nor a model.
-        None => Box::new(Extractive::new(&NodeConfig::load(global, None)?.graph_builder)),
+        None => Box::new(Extractive::new(&ClewConfig::load(global, None)?.roles.graph_builder)),
     };
     let (paths, format) = (arguments.paths.clone(), arguments.stdin_format);
     let read = tokio::task::spawn_blocking(move || read(&paths, format));

@@ -1,7 +1,5 @@
 //! Command `clew serve`.
 
-use std::time::Duration;
-
 use anyhow::Context;
 use clap::Args;
 use clew_auth::Guard;
@@ -12,7 +10,7 @@ use clew_tls::{Limits, Tls, incoming};
 use tokio::net::TcpListener;
 
 use crate::args::global::GlobalArgs;
-use crate::config::NodeConfig;
+use crate::config::ClewConfig;
 use crate::node::RunningNode;
 
 /// Arguments of `serve`.
@@ -34,7 +32,7 @@ pub struct ServeArgs {
 
 /// Runs the server until it is told to end.
 pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()> {
-    let config = NodeConfig::load(global, arguments.listen)?;
+    let config = ClewConfig::load(global, arguments.listen)?;
     if arguments.print_config {
         let rendered = clew_runtime::config::render(&config)?;
         return std::io::Write::write_all(&mut std::io::stdout(), rendered.as_bytes())
@@ -46,17 +44,18 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
         );
     }
     let mut signals = Signals::listen()?;
-    let listener = TcpListener::bind(&config.listen).await.with_context(|| {
-        format!("cannot listen on `{}`; choose another address with --listen", config.listen)
+    let listen = &config.node.listen;
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on `{listen}`; choose another address with --listen")
     })?;
     let address = listener.local_addr()?;
-    clew_node::may_listen(address, &config.tls, &config.auth)?;
-    let tls = Tls::load(&config.tls, []).await?;
-    let guard = Guard::start(&config.auth, tls.is_some(), Quotas::local()).await?;
+    clew_node::may_listen(address, &config.node.tls, &config.node.auth)?;
+    let tls = Tls::load(&config.node.tls, []).await?;
+    let guard = Guard::start(&config.node.auth, tls.is_some(), Quotas::local()).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let health = Health::default();
     // Before models load, so that whoever waits for the server sees that it starts.
-    let admin = Admin::start(&config.admin, &health).await?;
+    let admin = Admin::start(&config.node.admin, &health).await?;
     if let Some(admin) = &admin {
         eprintln!("metrics and health on http://{}", admin.address());
     }
@@ -82,7 +81,7 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
     eprintln!("shutting down: finishing what was accepted");
     health.enter(Phase::Draining);
     stop.send_replace(true);
-    let patience = Duration::from_secs(config.shutdown_secs);
+    let patience = config.node.shutdown();
     // Streams of clients that stay are cut when the time is up. What was acknowledged is safe.
     let drained = tokio::time::timeout(patience / 2, &mut serving).await.is_ok();
     serving.abort();

@@ -11,7 +11,7 @@ use schemars::schema_for;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::config::NodeConfig;
+use crate::config::ClewConfig;
 
 /// A key of the configuration.
 #[derive(Clone, Debug, Serialize)]
@@ -64,8 +64,8 @@ struct Choice {
 /// # Errors
 /// Returns an error if the configuration has a type that this cannot describe.
 pub fn keys() -> anyhow::Result<Vec<Key>> {
-    let schema = schema_for!(NodeConfig).to_value();
-    let defaults = serde_json::to_value(NodeConfig::default())?;
+    let schema = schema_for!(ClewConfig).to_value();
+    let defaults = serde_json::to_value(ClewConfig::default())?;
     Reader { schema: &schema, described: HashMap::new() }.sections(&defaults)
 }
 
@@ -380,16 +380,20 @@ mod tests {
         let keys = keys().unwrap();
         let mut in_reference = BTreeSet::new();
         described(&keys, &mut in_reference);
-        let shown = |config: &NodeConfig| {
+        let shown = |config: &ClewConfig| {
             let shown = clew_runtime::config::render(config).unwrap();
             let mut names = BTreeSet::new();
             set(&toml::from_str(&shown).unwrap(), "", &mut names);
             names
         };
-        // A key that no table has would be refused here.
-        let full: NodeConfig = serde_json::from_value(everything(&keys)).unwrap();
+        // A key that no table has would be refused here, or not be shown.
+        let everything = everything(&keys);
+        let full = ClewConfig {
+            node: serde_json::from_value(everything.clone()).unwrap(),
+            roles: serde_json::from_value(everything).unwrap(),
+        };
         assert_eq!(shown(&full), in_reference);
-        let by_default = shown(&NodeConfig::default());
+        let by_default = shown(&ClewConfig::default());
         assert!(by_default.is_subset(&in_reference), "{:?}", by_default.difference(&in_reference));
     }
 

@@ -24,7 +24,7 @@ use super::haystack_corpus::{CONCURRENT_QUESTIONS, fill};
 use super::judging;
 use crate::args::chunking::ChunkingArgs;
 use crate::args::global::GlobalArgs;
-use crate::config::NodeConfig;
+use crate::config::ClewConfig;
 use crate::connection::Connection;
 use crate::output::{self, Output};
 use crate::progress::Progress;
@@ -104,7 +104,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let format = Format::named(&arguments.format)?;
     let survey = format.survey(&arguments.data, arguments.unit, arguments.split.as_deref())?;
-    let config = NodeConfig::load(global, None)?;
+    let config = ClewConfig::load(global, None)?;
     std::fs::create_dir_all(&arguments.logs)
         .with_context(|| format!("cannot make `{}`", arguments.logs.display()))?;
     let mut logs = Vec::new();
@@ -150,8 +150,8 @@ fn show(reports: &[AnswerReport], html: Option<&Path>, output: &Output) -> anyho
 }
 
 /// Returns the settings, besides data and strategy, on which answers and their scores depend.
-fn settings(arguments: &AnswersArgs, config: &NodeConfig) -> BTreeMap<String, String> {
-    let model = config.generator.endpoint.as_ref().map(|endpoint| endpoint.model.clone());
+fn settings(arguments: &AnswersArgs, config: &ClewConfig) -> BTreeMap<String, String> {
+    let model = config.roles.generator.endpoint.as_ref().map(|endpoint| endpoint.model.clone());
     let mut settings = BTreeMap::from([
         ("k".to_owned(), arguments.k.to_string()),
         ("chunking".to_owned(), format!("{:?}", arguments.cutting.chunking())),
@@ -167,7 +167,7 @@ fn settings(arguments: &AnswersArgs, config: &NodeConfig) -> BTreeMap<String, St
     let keys = keys.map(|keys| ("keys".to_owned(), keys));
     settings.extend(unit.into_iter().chain(split).chain(tokens).chain(keys));
     settings.extend(model.map(|model| ("model".to_owned(), model)));
-    let judge = config.judge.as_ref().map(|judge| ("judge".to_owned(), judge.model.clone()));
+    let judge = config.roles.judge.as_ref().map(|judge| ("judge".to_owned(), judge.model.clone()));
     settings.extend(judge);
     settings
 }
@@ -176,15 +176,16 @@ fn settings(arguments: &AnswersArgs, config: &NodeConfig) -> BTreeMap<String, St
 async fn answer(
     arguments: &AnswersArgs,
     format: &Format,
-    mut config: NodeConfig,
+    mut config: ClewConfig,
     answerable: u64,
     logs: &mut [AnswerLog],
 ) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
-    config.data_dir = folder.path().to_path_buf();
+    config.roles.data_dir = folder.path().to_path_buf();
     let judge = judging::judge(&config)?;
     let connection = Connection::embed(&config).await?;
-    let has_model = config.generator.endpoint.is_some() || config.generator.local.is_some();
+    let has_model =
+        config.roles.generator.endpoint.is_some() || config.roles.generator.local.is_some();
     let mut progress = Progress::new("answers");
     let total = answerable.min(arguments.limit.unwrap_or(u64::MAX)) * logs.len() as u64;
     let mut finished: u64 = logs.iter().map(|log| log.records().len() as u64).sum();

@@ -10,15 +10,15 @@ use clew_eval::{AnswerRecord, Question};
 use clew_reason::prompted::{Judge, Prompted};
 
 use super::haystack_corpus::PATIENCE;
-use crate::config::NodeConfig;
+use crate::config::ClewConfig;
 
 /// Returns the judge of the configuration. Returns `None` if it names none.
 ///
 /// # Errors
 /// Returns the errors of [`Endpoint::try_new`], and an error if the key is not where the
 /// configuration says.
-pub fn judge(config: &NodeConfig) -> Result<Option<Judge>, Error> {
-    let Some(endpoint) = &config.judge else { return Ok(None) };
+pub fn judge(config: &ClewConfig) -> Result<Option<Judge>, Error> {
+    let Some(endpoint) = &config.roles.judge else { return Ok(None) };
     let model = Endpoint::try_new(endpoint, endpoint.load_key()?.as_ref())?;
     Ok(Some(Judge::new(Prompted::new(Arc::new(model)))))
 }

@@ -16,7 +16,7 @@ use super::haystack_corpus::{CONCURRENT_QUESTIONS, fill};
 use super::recalled;
 use super::retrieval_args::RetrievalArgs;
 use crate::args::global::GlobalArgs;
-use crate::config::NodeConfig;
+use crate::config::ClewConfig;
 use crate::connection::Connection;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -57,8 +57,8 @@ async fn measure(global: &GlobalArgs, arguments: &RetrievalArgs) -> anyhow::Resu
     // further unit is opened when it is measured, because some formats hold a whole file in memory.
     let mut opened = Some(format.open(&arguments.data, units.first().copied(), split)?);
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
-    let mut config = NodeConfig::load(global, None)?;
-    config.data_dir = folder.path().to_path_buf();
+    let mut config = ClewConfig::load(global, None)?;
+    config.roles.data_dir = folder.path().to_path_buf();
     let connection = Connection::embed(&config).await?;
     if arguments.as_turns {
         let reports = recalled::measure(&connection, format, &units, arguments).await;

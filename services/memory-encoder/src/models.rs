@@ -1,0 +1,75 @@
+//! Models that an encoder runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clew_core::{Error, MemoryEncoder};
+use clew_runtime::tree::TreeNode;
+use clew_telemetry::Health;
+
+use crate::{
+    EncoderConfig, EncoderPools, MemoryModelConfig, MemoryPool, OwnReranker, RerankerConfig,
+    memory_encoder,
+};
+
+/// Models that an encoder runs, or reaches behind endpoints. Cheap to clone.
+#[derive(Clone)]
+pub struct Models {
+    /// Embedding models.
+    pub encoders: EncoderPools,
+    /// The memory model, if there is one.
+    pub memory: Option<Arc<MemoryPool>>,
+    /// The reranker, if there is one.
+    pub reranker: OwnReranker,
+}
+
+impl Models {
+    /// Loads the configured models and starts their workers. The first embedding model is in
+    /// `folder`, unless it is behind an endpoint.
+    ///
+    /// # Errors
+    /// Returns the errors of [`EncoderPools::load`], [`MemoryPool::load`] and
+    /// [`OwnReranker::load`].
+    pub async fn load(
+        folder: Option<PathBuf>,
+        encoder: &EncoderConfig,
+        memory_model: &MemoryModelConfig,
+        reranker: &RerankerConfig,
+    ) -> Result<Self, Error> {
+        // Before the first model is loaded, which takes a while.
+        encoder.validate()?;
+        memory_model.validate()?;
+        reranker.validate()?;
+        let encoders = EncoderPools::load(folder, encoder).await?;
+        let memory = MemoryPool::load(memory_model).await?;
+        let reranker = OwnReranker::load(reranker, encoder).await?;
+        Ok(Self { encoders, memory, reranker })
+    }
+
+    /// Returns the memory model, or one that refuses everything.
+    pub fn memory_encoder(&self) -> Arc<dyn MemoryEncoder> {
+        memory_encoder(self.memory.as_ref())
+    }
+
+    /// Makes `health` report the state of the devices.
+    pub fn watch(&self, health: &Health) {
+        let (encoders, reranker) = (self.encoders.clone(), self.reranker.clone());
+        health.watch(move || encoders.troubles());
+        health.watch(move || reranker.troubles());
+    }
+
+    /// Returns the models' nodes in the supervision tree.
+    pub fn nodes(&self) -> Vec<TreeNode> {
+        let memory = self.memory.iter().map(|memory| memory.node());
+        self.encoders.nodes().into_iter().chain(self.reranker.nodes()).chain(memory).collect()
+    }
+
+    /// Stops all workers. Drops waiting work; its callers get an error.
+    pub async fn stop(&self) {
+        if let Some(memory) = &self.memory {
+            memory.stop().await;
+        }
+        self.reranker.stop().await;
+        self.encoders.stop().await;
+    }
+}
