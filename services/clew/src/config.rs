@@ -10,7 +10,7 @@ use clew_gateway::GatewayConfig;
 use clew_generator::GeneratorConfig;
 use clew_graph_builder::GraphBuilderConfig;
 use clew_memory_encoder::{EncoderConfig, MemoryModelConfig, RerankerConfig};
-use clew_remote_encoder::RemoteEncoderConfig;
+use clew_remote::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, StorageConfig};
 use clew_runtime::peer::PeerConfig;
 use clew_telemetry::{AdminConfig, TelemetryConfig};

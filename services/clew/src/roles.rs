@@ -13,6 +13,7 @@ use clew_generator::{Judgement, RemoteGenerator, RemoteReasoners};
 use clew_graph_builder::{Reader, RemoteGraphBuilders};
 use clew_memory_encoder::{MemoryPool, Offered, OwnReranker};
 use clew_node::{Node, Server, Stop};
+use clew_remote::{RemoteEncoders, RemoteMemoryEncoder, RemoteReranker, SharedReplies};
 
 use crate::config::NodeConfig;
 use crate::node::start_encoders;
@@ -77,14 +78,14 @@ async fn start(
     let encoders: Option<Arc<dyn Encoders>> = match &local {
         Some((pools, _)) => Some(Arc::new(pools.clone())),
         None if others.iter().any(|role| roles.contains(role)) => {
-            Some(node.encoders(config.remote_encoder.clone()).await?)
+            Some(RemoteEncoders::of(&node, config.remote_encoder.clone()).await?)
         }
         None => None,
     };
     let mut judgement = None;
     if let (Some(encoders), true) = (&encoders, roles.contains(&Role::Generator)) {
-        let (encoders, cache) = (Arc::clone(encoders), node.cache().clone());
-        let loaded = Judgement::load(&config.generator, encoders, Some(cache)).await?;
+        let (encoders, replies) = (Arc::clone(encoders), Some(SharedReplies::of(&node)));
+        let loaded = Judgement::load(&config.generator, encoders, replies).await?;
         judgement = Some(loaded.clone());
         clew_generator::start(&node, &mut server, loaded, config.generator.clone())?;
     }
@@ -95,8 +96,8 @@ async fn start(
             (Reader::Model, Some(judgement)) => judgement.model,
             (Reader::Model, None) => Some(Arc::new(RemoteGenerator::of(&node).await?)),
         };
-        let cache = Some(node.cache().clone());
-        let builder = clew_graph_builder::builder(&config.graph_builder, model, cache)?;
+        let replies = Some(SharedReplies::of(&node));
+        let builder = clew_graph_builder::builder(&config.graph_builder, model, replies)?;
         own_graph_builders = Some(Arc::clone(&builder));
         clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
     }
@@ -106,7 +107,8 @@ async fn start(
             Some(builders) => builders,
             None => Arc::new(RemoteGraphBuilders::of(&node).await?),
         };
-        let memory_encoder: Arc<dyn MemoryEncoder> = node.memory_encoder().await?;
+        let memory_encoder: Arc<dyn MemoryEncoder> =
+            Arc::new(RemoteMemoryEncoder::of(&node).await?);
         if let Some(tried) = tried {
             let seams = clew_retriever::ShardSeams {
                 encoders: Arc::clone(&encoders),
@@ -122,7 +124,7 @@ async fn start(
         if roles.contains(&Role::Gateway) {
             let reasoners: Arc<dyn Reasoners> =
                 Arc::new(RemoteReasoners::of(&node, Arc::clone(&encoders)).await?);
-            let reranker: Arc<dyn Reranker> = node.reranker().await?;
+            let reranker: Arc<dyn Reranker> = Arc::new(RemoteReranker::of(&node).await?);
             let seams =
                 Seams { encoders, reasoners, graph_builders, memory_encoder, reranker, clock };
             clew_gateway::start(&node, &mut server, seams, config.gateway.clone()).await?;

@@ -9,7 +9,7 @@ use clew_gateway::{GatewayConfig, Seams};
 use clew_generator::RemoteReasoners;
 use clew_graph_builder::RemoteGraphBuilders;
 use clew_node::NodeConfig;
-use clew_remote_encoder::RemoteEncoderConfig;
+use clew_remote::{RemoteEncoderConfig, RemoteEncoders, RemoteMemoryEncoder, RemoteReranker};
 use serde::{Deserialize, Serialize};
 
 /// Configuration of the process.
@@ -25,18 +25,18 @@ struct Config {
 fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Gateway].into(), async move |node, mut server| {
-            let encoders = node.encoders(config.remote_encoder).await?;
+            let encoders = RemoteEncoders::of(&node, config.remote_encoder).await?;
             let reasoners = RemoteReasoners::of(&node, Arc::clone(&encoders) as _).await?;
             let graph_builders = RemoteGraphBuilders::of(&node).await?;
-            let memory_encoder = node.memory_encoder().await?;
-            let reranker = node.reranker().await?;
+            let memory_encoder = RemoteMemoryEncoder::of(&node).await?;
+            let reranker = RemoteReranker::of(&node).await?;
             let clock = Arc::new(SystemClock);
             let seams = Seams {
                 encoders,
                 reasoners: Arc::new(reasoners),
                 graph_builders: Arc::new(graph_builders),
-                memory_encoder,
-                reranker,
+                memory_encoder: Arc::new(memory_encoder),
+                reranker: Arc::new(reranker),
                 clock,
             };
             clew_gateway::start(&node, &mut server, seams, config.gateway).await?;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_cluster::Cache;
 use clew_core::{
     Account, Budget, ChildChoice, Clues, Concerns, Cost, Encoders, EntityChoice, Error, Evidence,
     Findings, GeneratorIdentity, Guide, LeafReading, Listener, MemoryPoint, MergedPoint, Named,
@@ -12,11 +11,13 @@ use clew_core::{
     Timestamp, Triage,
 };
 use clew_node::Node;
+use clew_reason::ModelOrRules;
+use clew_reason::prompted::{Prompted, ReplyCache};
+use clew_remote::SharedReplies;
 use clew_runtime::deadline::within;
 use clew_runtime::pool::Pool;
 use tokio::sync::Mutex;
 
-use crate::models::{Judge, prompted};
 use crate::remote::{RemoteGenerator, RemoteReasoner, generators};
 
 /// Time for which the generators' model and budget are cached.
@@ -33,13 +34,13 @@ const BELIEVED_UNTOLD: Duration = Duration::from_secs(10);
 pub struct RemoteReasoners {
     generators: Pool,
     encoders: Arc<dyn Encoders>,
-    cache: Option<Cache>,
+    shared: Option<Arc<dyn ReplyCache>>,
     known: Arc<Mutex<Option<Known>>>,
 }
 
 #[derive(Clone)]
 struct Known {
-    judge: Judge,
+    judge: ModelOrRules,
     /// The generators' model; `None` if they have none.
     model: Option<GeneratorIdentity>,
     budget: Budget,
@@ -53,13 +54,17 @@ impl RemoteReasoners {
     /// # Errors
     /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
     pub async fn of(node: &Node, encoders: Arc<dyn Encoders>) -> Result<Self, Error> {
-        Ok(Self::over(generators(node).await?, encoders, Some(node.cache().clone())))
+        Ok(Self::over(generators(node).await?, encoders, Some(SharedReplies::of(node))))
     }
 
     /// Creates reasoners over `generators`. Replies are cached in this process and, through
-    /// `cache`, on the nodes that share it.
-    pub fn over(generators: Pool, encoders: Arc<dyn Encoders>, cache: Option<Cache>) -> Self {
-        Self { generators, encoders, cache, known: Arc::default() }
+    /// `shared`, on the nodes that share that cache.
+    pub fn over(
+        generators: Pool,
+        encoders: Arc<dyn Encoders>,
+        shared: Option<Arc<dyn ReplyCache>>,
+    ) -> Self {
+        Self { generators, encoders, shared, known: Arc::default() }
     }
 
     async fn known(&self, deadline: Instant) -> Result<Known, Error> {
@@ -81,13 +86,16 @@ impl RemoteReasoners {
                     None => {
                         // The budget is that of a whole question. The account holds all calls
                         // together to it.
-                        let prompted = prompted(Arc::new(model), budget, self.cache.clone());
-                        Known { judge: Judge::Model(prompted), model: identity, budget, until }
+                        let prompted = Prompted::new(Arc::new(model))
+                            .with_kept_replies(self.shared.clone())
+                            .with_budget(budget);
+                        let judge = ModelOrRules::Model(prompted);
+                        Known { judge, model: identity, budget, until }
                     }
                 }
             }
             (Err(error), _) if error.reason() == "NO_MODEL" => {
-                let judge = Judge::Rules(Arc::clone(&self.encoders));
+                let judge = ModelOrRules::Rules(Arc::clone(&self.encoders));
                 Known { judge, model: None, budget: Budget::default(), until }
             }
             (Err(_), Some(before)) => {

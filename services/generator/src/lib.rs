@@ -18,7 +18,6 @@ mod local;
 mod models;
 mod received;
 mod remote;
-mod replies;
 mod role;
 mod service;
 
@@ -26,7 +25,7 @@ pub use config::GeneratorConfig;
 pub use counted::troubles;
 pub use guide::RemoteReasoners;
 pub use local::LocalGenerator;
-pub use models::{Judgement, model, prompted};
+pub use models::{Judgement, model};
 pub use received::{Received, Told};
 pub use remote::RemoteGenerator;
 pub use role::start;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clew_cluster::Role;
 use clew_generator::{GeneratorConfig, Judgement};
 use clew_node::NodeConfig;
-use clew_remote_encoder::RemoteEncoderConfig;
+use clew_remote::{RemoteEncoderConfig, RemoteEncoders, SharedReplies};
 use serde::{Deserialize, Serialize};
 
 /// Configuration of the process.
@@ -21,9 +21,9 @@ struct Config {
 fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Generator].into(), async move |node, mut server| {
-            let encoders = node.encoders(config.remote_encoder).await?;
-            let judgement =
-                Judgement::load(&config.generator, encoders, Some(node.cache().clone())).await?;
+            let encoders = RemoteEncoders::of(&node, config.remote_encoder).await?;
+            let replies = Some(SharedReplies::of(&node));
+            let judgement = Judgement::load(&config.generator, encoders, replies).await?;
             clew_generator::start(&node, &mut server, judgement, config.generator)?;
             Ok((server, Vec::new()))
         })

@@ -169,7 +169,7 @@ impl Generator for RemoteGenerator {
     }
 
     fn count_tokens(&self, text: &str) -> u32 {
-        clew_endpoint::estimate_tokens(text)
+        clew_tokenizer::estimate_tokens(text)
     }
 
     async fn generate(

@@ -8,6 +8,7 @@ use clew_core::Generator;
 use clew_generator::RemoteGenerator;
 use clew_graph_builder::{GraphBuilderConfig, Reader};
 use clew_node::NodeConfig;
+use clew_remote::SharedReplies;
 use serde::{Deserialize, Serialize};
 
 /// Configuration of the process.
@@ -27,8 +28,8 @@ fn main() -> ExitCode {
                 Reader::Rules => None,
                 Reader::Model => Some(Arc::new(RemoteGenerator::of(&node).await?)),
             };
-            let cache = Some(node.cache().clone());
-            let builder = clew_graph_builder::builder(&config.graph_builder, model, cache)?;
+            let replies = Some(SharedReplies::of(&node));
+            let builder = clew_graph_builder::builder(&config.graph_builder, model, replies)?;
             clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
             Ok((server, Vec::new()))
         })

@@ -19,7 +19,7 @@
 //! clues from them.
 //!
 //! [`EncoderPools`], with one [`OwnEncoder`] for each model, runs in the process of its callers.
-//! [`service`] offers it to other nodes, which reach it through `clew-remote-encoder`.
+//! [`service`] offers it to other nodes, which reach it through `clew-remote`.
 
 mod config;
 mod devices;

@@ -7,7 +7,7 @@ use clew_cluster::Role;
 use clew_core::SystemClock;
 use clew_graph_builder::RemoteGraphBuilders;
 use clew_node::NodeConfig;
-use clew_remote_encoder::RemoteEncoderConfig;
+use clew_remote::{RemoteEncoderConfig, RemoteEncoders, RemoteMemoryEncoder};
 use clew_retriever::{RetrieverConfig, ShardSeams, StorageConfig};
 use serde::{Deserialize, Serialize};
 
@@ -41,9 +41,9 @@ fn main() -> ExitCode {
         clew_node::run(config.node, [Role::Retriever].into(), async move |node, mut server| {
             let (storage, data_dir) = (&config.storage, &config.data_dir);
             let tried = clew_retriever::try_out(&node, storage, data_dir).await?;
-            let encoders = node.encoders(config.remote_encoder).await?;
+            let encoders = RemoteEncoders::of(&node, config.remote_encoder).await?;
             let graph_builders = Arc::new(RemoteGraphBuilders::of(&node).await?);
-            let memory_encoder = node.memory_encoder().await?;
+            let memory_encoder = Arc::new(RemoteMemoryEncoder::of(&node).await?);
             let clock = Arc::new(SystemClock);
             let snapshots = config.storage.snapshots(&config.data_dir).await?;
             let seams = ShardSeams { encoders, graph_builders, memory_encoder, clock, snapshots };

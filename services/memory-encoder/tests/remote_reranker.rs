@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use clew_core::{Encoder, Error, ErrorKind, NoReranker, Priority, Reranker, TextKind};
 use clew_memory_encoder::service::EncoderEndpoint;
 use clew_memory_encoder::{EncoderConfig, EncoderPools, RerankerPool};
-use clew_remote_encoder::{
-    RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions, RemoteReranker,
-};
+use clew_remote::{RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions, RemoteReranker};
 use clew_runtime::peer::Reach;
 use clew_runtime::pool::Pool;
 use clew_testkit::{FaultyWire, ModelEndpoint, write_tiny_bert, write_tiny_reranker};

@@ -17,7 +17,7 @@ use clew_memory_encoder::{EncoderConfig, EncoderPool, MemoryModelConfig, MemoryP
 use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
 use clew_proto::encoder::v1::form_memory_request::Payload;
-use clew_remote_encoder::RemoteMemoryEncoder;
+use clew_remote::RemoteMemoryEncoder;
 use clew_runtime::peer::Reach;
 use clew_runtime::pool::Pool;
 use clew_testkit::FaultyWire;

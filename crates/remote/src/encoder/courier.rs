@@ -18,9 +18,9 @@ use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use crate::board::Assigned;
-use crate::model::{describe, offered};
-use crate::shared::Shared;
+use super::board::Assigned;
+use super::model::{describe, offered};
+use super::shared::Shared;
 
 /// Maximum time for the stream to a member to open.
 const OPEN_PATIENCE: Duration = Duration::from_secs(10);

@@ -1,26 +1,24 @@
-//! The cache of language model replies: in this process, and shared by the nodes of a cluster.
+//! Cache of replies in this process and, with a second one behind it, on other nodes as well.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use clew_cluster::Cache;
-use clew_reason::prompted::{RecentReplies, ReplyCache, ReplyKey};
+
+use super::{RecentReplies, ReplyCache, ReplyKey};
 
 /// Capacity of the cache in this process, in bytes.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// Cache of replies in this process and, in a cluster, shared with the other nodes.
-pub(crate) struct KeptReplies {
+/// Cache of replies in this process and, if there is one, in a cache that nodes share.
+pub(super) struct KeptReplies {
     here: RecentReplies,
-    shared: Option<Cache>,
+    shared: Option<Arc<dyn ReplyCache>>,
 }
 
 impl KeptReplies {
-    pub(crate) fn new(shared: Option<Cache>) -> Self {
+    pub(super) fn new(shared: Option<Arc<dyn ReplyCache>>) -> Self {
         Self { here: RecentReplies::new(KEPT_BYTES), shared }
     }
-}
-
-fn name(key: &ReplyKey) -> String {
-    format!("reply:{key}")
 }
 
 #[async_trait]
@@ -29,14 +27,14 @@ impl ReplyCache for KeptReplies {
         if let Some(sealed) = self.here.get(key).await {
             return Some(sealed);
         }
-        let sealed = self.shared.as_ref()?.get(&name(key)).await?;
+        let sealed = self.shared.as_ref()?.get(key).await?;
         self.here.put(*key, sealed.clone()).await;
         Some(sealed)
     }
 
     async fn put(&self, key: ReplyKey, sealed: Vec<u8>) {
         if let Some(shared) = &self.shared {
-            shared.put(&name(&key), sealed.clone());
+            shared.put(key, sealed.clone()).await;
         }
         self.here.put(key, sealed).await;
     }

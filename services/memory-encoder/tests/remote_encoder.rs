@@ -15,9 +15,7 @@ use clew_memory_encoder::service::{EncoderEndpoint, OfferedModel};
 use clew_memory_encoder::{EncoderConfig, EncoderPool};
 use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
-use clew_remote_encoder::{
-    RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions, RemoteEncoders,
-};
+use clew_remote::{RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions, RemoteEncoders};
 use clew_runtime::peer::PeerConfig;
 use clew_testkit::{FaultyWire, TinyBert};
 use tokio::net::TcpListener;

@@ -18,6 +18,7 @@
 
 mod batch;
 mod board;
+mod cluster;
 mod config;
 mod courier;
 mod crew;

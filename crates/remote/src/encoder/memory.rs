@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use clew_cluster::Role;
 use clew_core::{
     DraftTask, DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
     MemoryModelIdentity, MemoryText, SNAPSHOT_BYTES, check_counted,
 };
+use clew_node::Node;
 use clew_proto::convert::encoder::{self as convert, AskedMemory, Incoming};
 use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
@@ -22,8 +24,8 @@ use clew_runtime::pool::Pool;
 use futures::stream;
 use tonic::{Status, Streaming};
 
-use crate::described::{BELIEVED, Described};
-use crate::options::SERVICE;
+use super::described::{BELIEVED, Described};
+use super::options::SERVICE;
 
 /// Maximum number of calls under way on one encoder.
 const CREDITS: u32 = 64;
@@ -42,6 +44,15 @@ pub struct RemoteMemoryEncoder {
 }
 
 impl RemoteMemoryEncoder {
+    /// Returns one encoder that stands for the memory models of the cluster's encoders. They are
+    /// asked which model they have, if any, only when it is needed.
+    ///
+    /// # Errors
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
+    pub async fn of(node: &Node) -> Result<Self, Error> {
+        Ok(Self::new(node.pool(Some(Role::Encoder), "memory encoders", SERVICE, CREDITS).await?))
+    }
+
     /// Creates a client of the memory models of `encoders`, which all have the same model or none.
     pub fn new(encoders: Pool) -> Self {
         Self { encoders, described: Described::new("NO_MEMORY_MODEL", BELIEVED) }

@@ -10,8 +10,8 @@ use clew_runtime::deadline::within;
 use clew_runtime::tree::TreeNode;
 use tokio::sync::Mutex;
 
-use crate::crew::Crew;
-use crate::{RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions};
+use super::crew::Crew;
+use super::{RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions};
 
 /// Maximum time for members to answer for a model that was not asked for before.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);

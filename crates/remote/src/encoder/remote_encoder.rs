@@ -16,11 +16,11 @@ use futures::future::try_join_all;
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
-use crate::batch::{Bounds, Part, split};
-use crate::board::Job;
-use crate::crew::Crew;
-use crate::model::Model;
-use crate::{RemoteEncoderConfig, RemoteEncoderOptions};
+use super::batch::{Bounds, Part, split};
+use super::board::Job;
+use super::crew::Crew;
+use super::model::Model;
+use super::{RemoteEncoderConfig, RemoteEncoderOptions};
 
 /// Number of times that a batch is sent again after it was lost with its member. After that, the
 /// batch is suspected of being the cause.

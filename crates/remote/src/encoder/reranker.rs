@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
+use clew_cluster::Role;
 use clew_core::{Error, Limits, Reranker, Scored};
+use clew_node::Node;
 use clew_proto::convert::encoder as convert;
 use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
@@ -14,8 +16,8 @@ use clew_runtime::pool::Pool;
 use futures::future::try_join_all;
 use tonic::Status;
 
-use crate::described::{BELIEVED, Described};
-use crate::options::SERVICE;
+use super::described::{BELIEVED, Described};
+use super::options::SERVICE;
 
 /// Maximum number of calls under way on one encoder.
 const CREDITS: u32 = 64;
@@ -34,6 +36,15 @@ pub struct RemoteReranker {
 }
 
 impl RemoteReranker {
+    /// Returns one reranker that stands for the rerankers of the cluster's encoders. They are asked
+    /// which model they have, if any, only when it is needed.
+    ///
+    /// # Errors
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
+    pub async fn of(node: &Node) -> Result<Self, Error> {
+        Ok(Self::new(node.pool(Some(Role::Encoder), "rerankers", SERVICE, CREDITS).await?))
+    }
+
     /// Creates a client of the rerankers of `encoders`, which all have the same reranker or none.
     pub fn new(encoders: Pool) -> Self {
         // A reranker that is newly configured should be found soon, so absence is cached for less

@@ -1,4 +1,4 @@
-//! An estimate of the number of tokens of a text, for use without the model's tokenizer.
+//! Estimate of the number of tokens that a language model makes of a text, without its tokenizer.
 
 /// Returns an estimate of the number of tokens that tends to be too high for the byte-pair
 /// vocabularies in use.

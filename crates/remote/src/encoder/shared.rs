@@ -8,8 +8,8 @@ use clew_core::{EncoderIdentity, Error};
 use clew_runtime::peer::Peer;
 use tokio::sync::watch;
 
-use crate::board::{Board, nobody};
-use crate::model::{Description, Model};
+use super::board::{Board, nobody};
+use super::model::{Description, Model};
 
 /// State that the couriers share.
 pub(crate) struct Shared {

@@ -12,11 +12,11 @@ use clew_runtime::tree::TreeNode;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-use crate::board::{Board, nobody};
-use crate::courier::{Courier, Seen};
-use crate::model::Model;
-use crate::options::{RemoteEncoderOptions, SERVICE};
-use crate::shared::{Shared, member};
+use super::board::{Board, nobody};
+use super::courier::{Courier, Seen};
+use super::model::Model;
+use super::options::{RemoteEncoderOptions, SERVICE};
+use super::shared::{Shared, member};
 
 /// Members that are asked for one model. Dropping the crew ends its streams and connections.
 pub(crate) struct Crew {

@@ -3,7 +3,7 @@
 use clew_core::EncoderIdentity;
 use clew_runtime::peer::Reach;
 
-use crate::RemoteEncoderConfig;
+use super::RemoteEncoderConfig;
 
 /// gRPC service whose health says whether a member takes work.
 pub(crate) const SERVICE: &str = "clew.encoder.v1.EncoderService";
