@@ -16,7 +16,7 @@ CONNECTORS = {
     r"Remote(Encoders|MemoryEncoder|Reranker)::of": {"memory-encoder"},
     r"Remote(Reasoners|Generator)::of": {"generator"},
     r"RemoteGraphBuilders::of": {"graph-builder"},
-    r"\.pool\(Some\(Role::Retriever\)": {"retriever"},
+    r"RemoteCorpora::of": {"retriever"},
     r"\.pool\(None": set(ROLES),
 }
 # Who offers the services that nodes call.

@@ -9,11 +9,14 @@ use clew_core::{
     SystemClock,
 };
 use clew_gateway::Seams;
-use clew_generator::{Judgement, RemoteGenerator, RemoteReasoners};
-use clew_graph_builder::{Reader, RemoteGraphBuilders};
+use clew_generator::Judgement;
+use clew_graph_builder::Reader;
 use clew_memory_encoder::{MemoryPool, Offered, OwnReranker};
 use clew_node::{Node, Server, Stop};
-use clew_remote::{RemoteEncoders, RemoteMemoryEncoder, RemoteReranker, SharedReplies};
+use clew_remote::{
+    RemoteEncoders, RemoteGenerator, RemoteGraphBuilders, RemoteMemoryEncoder, RemoteReasoners,
+    RemoteReranker, SharedReplies,
+};
 
 use crate::config::NodeConfig;
 use crate::node::start_encoders;

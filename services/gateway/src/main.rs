@@ -6,10 +6,11 @@ use std::sync::Arc;
 use clew_cluster::Role;
 use clew_core::SystemClock;
 use clew_gateway::{GatewayConfig, Seams};
-use clew_generator::RemoteReasoners;
-use clew_graph_builder::RemoteGraphBuilders;
 use clew_node::NodeConfig;
-use clew_remote::{RemoteEncoderConfig, RemoteEncoders, RemoteMemoryEncoder, RemoteReranker};
+use clew_remote::{
+    RemoteEncoderConfig, RemoteEncoders, RemoteGraphBuilders, RemoteMemoryEncoder, RemoteReasoners,
+    RemoteReranker,
+};
 use serde::{Deserialize, Serialize};
 
 /// Configuration of the process.

@@ -2,23 +2,19 @@
 
 use std::sync::Arc;
 
-use clew_cluster::Role;
 use clew_core::{
     Clock, Encoders, Error, GraphBuilders, Limits, MemoryEncoder, Reasoners, Reranker,
 };
-use clew_graph_builder::GraphBuilderRpc;
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
+use clew_remote::{GraphBuilderRpc, RemoteCorpora};
 
 use crate::cluster_service::ClusterRpc;
-use crate::remote::RemoteCorpora;
 use crate::server::services;
 use crate::{AllCorpora, Backends, GatewayConfig};
 
-/// Maximum number of requests that a gateway has in flight on one retriever. Shard ownership
-/// decides where a request goes, so this is only a bound and does not balance load.
-const RETRIEVER_CREDITS: u32 = 4096;
+/// Maximum number of requests in flight on one node that is asked about itself.
 const NODE_CREDITS: u32 = 64;
 
 /// Number of searches that run at once if the configuration leaves it open. A gateway does not know
@@ -55,10 +51,7 @@ pub async fn start(
     let Seams { encoders, reasoners, graph_builders, memory_encoder, reranker, clock } = seams;
     config.validate()?;
     let limits = Limits::default();
-    let service = "clew.shard.v1.ShardService";
-    let retrievers =
-        node.pool(Some(Role::Retriever), "retrievers", service, RETRIEVER_CREDITS).await?;
-    let corpora = RemoteCorpora::new(retrievers, node.members(), config.accept_queue_bytes, limits);
+    let corpora = RemoteCorpora::of(node, config.accept_queue_bytes, limits).await?;
     let accepting = corpora.gate().clone();
     node.parts().add(move || accepting.node());
     let corpora = AllCorpora::new(Arc::new(corpora));

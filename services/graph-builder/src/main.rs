@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::Generator;
-use clew_generator::RemoteGenerator;
 use clew_graph_builder::{GraphBuilderConfig, Reader};
 use clew_node::NodeConfig;
-use clew_remote::SharedReplies;
+use clew_remote::{RemoteGenerator, SharedReplies};
 use serde::{Deserialize, Serialize};
 
 /// Configuration of the process.

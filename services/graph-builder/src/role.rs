@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use clew_core::{Error, GraphBuilders, Limits};
 use clew_node::{Node, Server};
+use clew_remote::GraphBuilderRpc;
 
-use crate::{GraphBuilderConfig, GraphBuilderRpc};
+use crate::GraphBuilderConfig;
 
 /// Adds the graph-builder service to a node's server.
 ///

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::SystemClock;
-use clew_graph_builder::RemoteGraphBuilders;
 use clew_node::NodeConfig;
-use clew_remote::{RemoteEncoderConfig, RemoteEncoders, RemoteMemoryEncoder};
+use clew_remote::{RemoteEncoderConfig, RemoteEncoders, RemoteGraphBuilders, RemoteMemoryEncoder};
 use clew_retriever::{RetrieverConfig, ShardSeams, StorageConfig};
 use serde::{Deserialize, Serialize};
 

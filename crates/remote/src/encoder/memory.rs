@@ -16,16 +16,16 @@ use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
 use clew_proto::encoder::v1::form_memory_response::Payload as Told;
 use clew_proto::encoder::v1::generate_clues_request::Payload as Asked;
-use clew_proto::from_status;
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::{request, within};
 use clew_runtime::peer::{Channel, Link, Peer, PeerOptions, PeerState, Reach};
 use clew_runtime::pool::Pool;
 use futures::stream;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
 use super::described::{BELIEVED, Described};
 use super::options::SERVICE;
+use crate::failed::failed;
 
 /// Maximum number of calls under way on one encoder.
 const CREDITS: u32 = 64;
@@ -220,10 +220,6 @@ impl Asking<'_> {
         let sent = client.generate_clues(request(stream::iter(messages), self.deadline));
         Ok(convert::drafted_from_wire(sent.await.map_err(failed)?.into_inner()))
     }
-}
-
-fn failed(status: Status) -> Error {
-    from_status(&status).with_source(status)
 }
 
 /// Blames the encoder, not the caller, for bytes that are not as announced.

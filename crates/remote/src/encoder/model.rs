@@ -7,11 +7,12 @@ use clew_proto::convert::encoder::{TEXT_BYTES, identity_from_wire};
 use clew_proto::corpus::v1::EncoderIdentity as WireIdentity;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
 use clew_proto::encoder::v1::{DescribeRequest, DescribeResponse};
-use clew_proto::from_status;
 use clew_runtime::deadline::within;
 use clew_runtime::peer::Link;
 use clew_tokenizer::TokenCounter;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
+
+use crate::failed::failed;
 
 /// Maximum size of a `tokenizer.json` in bytes.
 const TOKENIZER_BYTES: usize = 64 << 20;
@@ -56,10 +57,6 @@ pub(crate) async fn offered(link: &Link) -> Result<Vec<EncoderIdentity>, Error> 
         offered_from_wire(identity_from_wire(identity)?, offered)
     });
     within(deadline, "an encoder tells what it offers", asking).await
-}
-
-fn failed(status: Status) -> Error {
-    from_status(&status).with_source(status)
 }
 
 async fn ask(

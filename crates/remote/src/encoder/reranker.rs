@@ -9,15 +9,14 @@ use clew_node::Node;
 use clew_proto::convert::encoder as convert;
 use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
-use clew_proto::from_status;
 use clew_runtime::deadline::{request, within};
 use clew_runtime::peer::{Channel, PeerOptions, Reach};
 use clew_runtime::pool::Pool;
 use futures::future::try_join_all;
-use tonic::Status;
 
 use super::described::{BELIEVED, Described};
 use super::options::SERVICE;
+use crate::failed::failed;
 
 /// Maximum number of calls under way on one encoder.
 const CREDITS: u32 = 64;
@@ -123,10 +122,6 @@ async fn describe(channel: Channel, deadline: Instant) -> Result<String, Error> 
     let mut client = EncoderServiceClient::new(channel);
     let described = client.describe_reranker(request(wire::DescribeRerankerRequest {}, deadline));
     Ok(described.await.map_err(failed)?.into_inner().model)
-}
-
-fn failed(status: Status) -> Error {
-    from_status(&status).with_source(status)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Clients of the generators of other nodes, which implement the traits `Reasoner` and `Generator`.
+//! Clients of the generators of other nodes: the seams `Reasoner` and `Generator`.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,6 @@ use clew_core::{
 use clew_node::Node;
 use clew_proto::convert::account::{account_to_wire, spent_from_wire};
 use clew_proto::convert::generator as convert;
-use clew_proto::from_status;
 use clew_proto::generator::v1 as wire;
 use clew_proto::generator::v1::generator_service_client::GeneratorServiceClient;
 use clew_proto::generator::v1::{generate_response, read_response};
@@ -21,7 +20,8 @@ use clew_runtime::deadline::request;
 use clew_runtime::pool::Pool;
 use futures::TryStreamExt;
 use tokio::sync::mpsc;
-use tonic::Status;
+
+use crate::failed::failed;
 
 /// Service whose health status shows whether a generator accepts work.
 const SERVICE: &str = "clew.generator.v1.GeneratorService";
@@ -266,8 +266,4 @@ async fn one_try(
         }
     }
     Err(Error::internal("a generator ended without a reply"))
-}
-
-fn failed(status: Status) -> Error {
-    from_status(&status).with_source(status)
 }

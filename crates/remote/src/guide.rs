@@ -13,12 +13,12 @@ use clew_core::{
 use clew_node::Node;
 use clew_reason::ModelOrRules;
 use clew_reason::prompted::{Prompted, ReplyCache};
-use clew_remote::SharedReplies;
 use clew_runtime::deadline::within;
 use clew_runtime::pool::Pool;
 use tokio::sync::Mutex;
 
-use crate::remote::{RemoteGenerator, RemoteReasoner, generators};
+use crate::SharedReplies;
+use crate::generator::{RemoteGenerator, RemoteReasoner, generators};
 
 /// Time for which the generators' model and budget are cached.
 const BELIEVED: Duration = Duration::from_secs(60);

@@ -1,31 +1,42 @@
-//! The trait `Corpora` over `CatalogueService`.
+//! Corpora whose shards run on retrievers of other nodes.
+//!
+//! [`routes`] finds the retriever to ask and asks another one if the shard has moved. [`shard`]
+//! implements the trait `Shard` over `ShardService`, and [`RemoteCorpora`] the trait `Corpora` over
+//! `CatalogueService`.
+
+mod routes;
+mod shard;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_cluster::Members;
+use clew_cluster::Role;
 use clew_core::{
     Access, Corpora, Corpus, CorpusName, CorpusSettings, DeletionStep, Error, Limits, Listed,
     Restoration, RestoreStep, Shard, ShardIndex, SnapshotDeletion, SnapshotName, SnapshotSummary,
     Unusable,
 };
+use clew_node::Node;
 use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire, unusable_from_wire};
 use clew_proto::convert::shard::{SeenShard, ShardRef};
 use clew_proto::convert::snapshot as convert;
-use clew_proto::from_status;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_client::CatalogueServiceClient;
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::request;
 use clew_runtime::peer::Channel;
-use clew_runtime::pool::Pool;
-use tokio::sync::watch;
 
-use super::routes::Routes;
-use super::shard::RemoteShard;
+use self::routes::Routes;
+use self::shard::RemoteShard;
+use crate::failed::failed;
 
+/// Service whose health status shows whether a retriever accepts work.
+const SERVICE: &str = "clew.shard.v1.ShardService";
+/// Maximum number of requests in flight on one retriever. Shard ownership decides where a request
+/// goes, so this is only a bound and does not balance load.
+const CREDITS: u32 = 4096;
 /// Time for which a corpus' settings are used before they are looked up again. Two changes are
 /// noticed late: a deletion, which the shards report themselves, and a switch to the other
 /// embedding model, while both models' vectors are kept for longer than this.
@@ -40,20 +51,18 @@ pub struct RemoteCorpora {
 }
 
 impl RemoteCorpora {
-    /// Creates the corpora of the cluster's retrievers, which are the pool's members.
-    /// `accept_bytes` bounds the bytes of documents that this gateway holds while they wait for
-    /// their shards.
-    pub fn new(
-        retrievers: Pool,
-        members: watch::Receiver<Arc<Members>>,
-        accept_bytes: u32,
-        limits: Limits,
-    ) -> Self {
+    /// Connects to the retrievers of the node's cluster. `accept_bytes` bounds the bytes of
+    /// documents that this gateway holds while they wait for their shards.
+    ///
+    /// # Errors
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
+    pub async fn of(node: &Node, accept_bytes: u32, limits: Limits) -> Result<Self, Error> {
+        let retrievers = node.pool(Some(Role::Retriever), "retrievers", SERVICE, CREDITS).await?;
         let retry_after = Duration::from_millis(200);
         let accepting = Gate::new("the gateway's queue of documents", accept_bytes, retry_after)
             .seen_as("gateway_accept", "bytes");
-        let routes = Arc::new(Routes::new(retrievers, members));
-        Self { routes, accepting, limits, known: Mutex::default() }
+        let routes = Arc::new(Routes::new(retrievers, node.members()));
+        Ok(Self { routes, accepting, limits, known: Mutex::default() })
     }
 
     /// Returns the gate in which documents wait for their shards.
@@ -70,7 +79,7 @@ impl RemoteCorpora {
         let on_channel = |channel| {
             // Boxed, because a client's futures are large and nested.
             let answer = Box::pin(call(CatalogueServiceClient::new(channel)));
-            async move { answer.await.map_err(|status| from_status(&status).with_source(status)) }
+            async move { answer.await.map_err(failed) }
         };
         self.routes.on_any(deadline, doing, on_channel).await
     }

@@ -12,7 +12,6 @@ use clew_core::{
 };
 use clew_proto::convert::shard::{self as convert, SeenShard};
 use clew_proto::convert::{export, ingest, memory, snapshot};
-use clew_proto::from_status;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_client::ShardServiceClient;
 use clew_runtime::admission::Gate;
@@ -21,6 +20,7 @@ use clew_runtime::peer::Channel;
 use futures::TryStreamExt;
 
 use super::routes::Routes;
+use crate::failed::failed;
 
 /// Maximum size of a message with a part of a graph, or with a list of memories.
 const MAX_GRAPH_BYTES: usize = 64 << 20;
@@ -46,7 +46,7 @@ impl RemoteShard {
         let on_channel = |channel| {
             // Boxed, because a client's futures are large and nested.
             let answer = Box::pin(call(ShardServiceClient::new(channel), deadline));
-            async move { answer.await.map_err(|status| from_status(&status).with_source(status)) }
+            async move { answer.await.map_err(failed) }
         };
         self.routes.on_owner(&self.seen.shard, deadline, doing, on_channel).await
     }
