@@ -27,6 +27,7 @@ use clew_proto::shard::v1::catalogue_service_client::CatalogueServiceClient;
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::request;
 use clew_runtime::peer::Channel;
+use tonic::{Request, Response, Status};
 
 use self::routes::Routes;
 use self::shard::RemoteShard;
@@ -41,6 +42,8 @@ const CREDITS: u32 = 4096;
 /// noticed late: a deletion, which the shards report themselves, and a switch to the other
 /// embedding model, while both models' vectors are kept for longer than this.
 const KNOWN_FOR: Duration = Duration::from_secs(2);
+
+type Client = CatalogueServiceClient<Channel>;
 
 /// Corpora of a cluster.
 pub struct RemoteCorpora {
@@ -70,16 +73,19 @@ impl RemoteCorpora {
         &self.accepting
     }
 
-    async fn ask<T, F: Future<Output = Result<T, tonic::Status>>>(
+    /// Asks any retriever by a call with one message and one answer.
+    async fn unary<Q: Clone, A, F: Future<Output = Result<Response<A>, Status>>>(
         &self,
-        deadline: Instant,
         doing: &str,
-        call: impl Fn(CatalogueServiceClient<Channel>) -> F,
-    ) -> Result<T, Error> {
+        message: Q,
+        deadline: Instant,
+        call: impl Fn(Client, Request<Q>) -> F,
+    ) -> Result<A, Error> {
         let on_channel = |channel| {
+            let request = request(message.clone(), deadline);
             // Boxed, because a client's futures are large and nested.
-            let answer = Box::pin(call(CatalogueServiceClient::new(channel)));
-            async move { answer.await.map_err(failed) }
+            let answer = Box::pin(call(Client::new(channel), request));
+            async move { answer.await.map(Response::into_inner).map_err(failed) }
         };
         self.routes.on_any(deadline, doing, on_channel).await
     }
@@ -93,11 +99,8 @@ impl RemoteCorpora {
     ) -> Result<wire::ListCorporaResponse, Error> {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let message = wire::ListCorporaRequest { after: after.to_owned(), limit };
-        self.ask(deadline, "listing corpora", |mut client| {
-            let request = request(message.clone(), deadline);
-            async move { Ok(client.list_corpora(request).await?.into_inner()) }
-        })
-        .await
+        let list = async |mut client: Client, request| client.list_corpora(request).await;
+        self.unary("listing corpora", message, deadline, list).await
     }
 
     /// Converts a corpus of a listing. If a retriever of a newer release describes one in terms
@@ -168,11 +171,9 @@ impl Corpora for RemoteCorpora {
     ) -> Result<Arc<Corpus>, Error> {
         let settings = self.checked(settings)?;
         let corpus = corpus_to_wire(CorpusSettings::clone(&settings), None);
-        self.ask(deadline, "making the corpus", |mut client| {
-            let message = wire::CreateCorpusRequest { corpus: Some(corpus.clone()) };
-            async move { client.create_corpus(request(message, deadline)).await.map(drop) }
-        })
-        .await?;
+        let message = wire::CreateCorpusRequest { corpus: Some(corpus) };
+        let create = async |mut client: Client, request| client.create_corpus(request).await;
+        self.unary("making the corpus", message, deadline, create).await?;
         self.remember(&settings.name, Some(&settings));
         Ok(self.reach(settings, access))
     }
@@ -187,13 +188,8 @@ impl Corpora for RemoteCorpora {
             return Ok(self.reach(known, access));
         }
         let message = wire::GetCorpusRequest { name: name.to_string() };
-        let found = self
-            .ask(deadline, "looking up the corpus", |mut client| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.get_corpus(request).await?.into_inner()) }
-            })
-            .await;
-        let found = match found {
+        let get = async |mut client: Client, request| client.get_corpus(request).await;
+        let found = match self.unary("looking up the corpus", message, deadline, get).await {
             Ok(found) => found.corpus,
             Err(error) => {
                 self.remember(name, None);
@@ -232,12 +228,8 @@ impl Corpora for RemoteCorpora {
         let settings = self.checked(to.clone())?;
         let [from, to] = [from, to].map(|settings| Some(corpus_to_wire(settings.clone(), None)));
         let message = wire::ChangeCorpusRequest { from, to };
-        let changed = self
-            .ask(deadline, "changing the corpus", |mut client| {
-                let request = request(message.clone(), deadline);
-                async move { client.change_corpus(request).await.map(drop) }
-            })
-            .await;
+        let change = async |mut client: Client, request| client.change_corpus(request).await;
+        let changed = self.unary("changing the corpus", message, deadline, change).await.map(drop);
         // After an error the current settings are not known here.
         self.remember(&settings.name, changed.is_ok().then_some(&settings));
         changed
@@ -247,11 +239,8 @@ impl Corpora for RemoteCorpora {
         let corpus = self.get(name, &Access::all(), deadline).await?;
         let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
         let message = wire::DeleteCorpusRequest { name: name.to_string() };
-        self.ask(deadline, "deleting the corpus", |mut client| {
-            let request = request(message.clone(), deadline);
-            async move { client.delete_corpus(request).await.map(drop) }
-        })
-        .await?;
+        let delete = async |mut client: Client, request| client.delete_corpus(request).await;
+        self.unary("deleting the corpus", message, deadline, delete).await?;
         self.remember(name, None);
         Ok(documents)
     }
@@ -268,12 +257,8 @@ impl Corpora for RemoteCorpora {
             snapshot: snapshot.to_string(),
             digests,
         };
-        let finished = self
-            .ask(deadline, "finishing the snapshot", |mut client| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.finish_snapshot(request).await?.into_inner()) }
-            })
-            .await?;
+        let finish = async |mut client: Client, request| client.finish_snapshot(request).await;
+        let finished = self.unary("finishing the snapshot", message, deadline, finish).await?;
         convert::summary_from_wire(finished.snapshot.unwrap_or_default())
     }
 
@@ -283,12 +268,8 @@ impl Corpora for RemoteCorpora {
         deadline: Instant,
     ) -> Result<Vec<SnapshotSummary>, Error> {
         let message = wire::ListSnapshotsRequest { name: corpus.to_string() };
-        let listed = self
-            .ask(deadline, "listing snapshots", |mut client| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.list_snapshots(request).await?.into_inner()) }
-            })
-            .await?;
+        let list = async |mut client: Client, request| client.list_snapshots(request).await;
+        let listed = self.unary("listing snapshots", message, deadline, list).await?;
         listed.snapshots.into_iter().map(convert::summary_from_wire).collect()
     }
 
@@ -298,23 +279,15 @@ impl Corpora for RemoteCorpora {
         deadline: Instant,
     ) -> Result<DeletionStep, Error> {
         let message = convert::snapshot_deletion_to_wire(deletion);
-        let step = self
-            .ask(deadline, "deleting the snapshot", |mut client| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.delete_snapshot(request).await?.into_inner()) }
-            })
-            .await?;
+        let delete = async |mut client: Client, request| client.delete_snapshot(request).await;
+        let step = self.unary("deleting the snapshot", message, deadline, delete).await?;
         Ok(DeletionStep { files: step.files, is_done: step.done })
     }
 
     async fn restore(&self, asked: &Restoration, deadline: Instant) -> Result<RestoreStep, Error> {
         let message = convert::restoration_to_wire(asked);
-        let step = self
-            .ask(deadline, "restoring the corpus", |mut client| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.restore_corpus(request).await?.into_inner()) }
-            })
-            .await?;
+        let restore = async |mut client: Client, request| client.restore_corpus(request).await;
+        let step = self.unary("restoring the corpus", message, deadline, restore).await?;
         convert::restore_step_from_wire(step)
     }
 }

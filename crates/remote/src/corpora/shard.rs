@@ -1,4 +1,4 @@
-//! The trait `Shard` over `ShardService`.
+//! The traits of a shard over `ShardService`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use clew_core::{
     Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Counts, Document,
     DocumentId, DocumentStatus, DraftedClues, Erasure, Error, Evidence, ExportPage, GraphQuery,
-    IfThere, Limits, ListQuery, MemoryRecord, Reembedded, SegmentId, Shard, ShardCopy, ShardIndex,
-    SnapshotName, StoredDocument, Subgraph, TreeNode, TreeQuery,
+    IfThere, Limits, ListQuery, MemoryRecord, Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy,
+    ShardIndex, ShardSearch, ShardStore, SnapshotName, StoredDocument, Subgraph, TreeNode,
+    TreeQuery,
 };
 use clew_proto::convert::shard::{self as convert, SeenShard};
 use clew_proto::convert::{export, ingest, memory, snapshot};
@@ -18,12 +19,15 @@ use clew_runtime::admission::Gate;
 use clew_runtime::deadline::request;
 use clew_runtime::peer::Channel;
 use futures::TryStreamExt;
+use tonic::{Request, Response, Status, Streaming};
 
 use super::routes::Routes;
 use crate::failed::failed;
 
 /// Maximum size of a message with a part of a graph, or with a list of memories.
 const MAX_GRAPH_BYTES: usize = 64 << 20;
+
+type Client = ShardServiceClient<Channel>;
 
 /// A shard on whatever node owns it, as the caller's access shows it.
 #[derive(Clone)]
@@ -37,18 +41,48 @@ pub(super) struct RemoteShard {
 
 impl RemoteShard {
     /// Asks the owner. `call` builds a new message for each attempt.
-    async fn ask<T, F: Future<Output = Result<T, tonic::Status>>>(
+    async fn ask<T, F: Future<Output = Result<T, Status>>>(
         &self,
-        deadline: Instant,
         doing: &str,
-        call: impl Fn(ShardServiceClient<Channel>, Instant) -> F,
+        deadline: Instant,
+        call: impl Fn(Client) -> F,
     ) -> Result<T, Error> {
         let on_channel = |channel| {
             // Boxed, because a client's futures are large and nested.
-            let answer = Box::pin(call(ShardServiceClient::new(channel), deadline));
+            let answer = Box::pin(call(ShardServiceClient::new(channel)));
             async move { answer.await.map_err(failed) }
         };
         self.routes.on_owner(&self.seen.shard, deadline, doing, on_channel).await
+    }
+
+    /// Asks the owner by a call with one message and one answer.
+    async fn unary<Q: Clone, A, F: Future<Output = Result<Response<A>, Status>>>(
+        &self,
+        doing: &str,
+        message: Q,
+        deadline: Instant,
+        call: impl Fn(Client, Request<Q>) -> F,
+    ) -> Result<A, Error> {
+        self.ask(doing, deadline, |client| {
+            let answer = call(client, request(message.clone(), deadline));
+            async move { Ok(answer.await?.into_inner()) }
+        })
+        .await
+    }
+
+    /// Asks the owner by a call with one message and an answer in parts.
+    async fn streaming<Q: Clone, A, F: Future<Output = Result<Response<Streaming<A>>, Status>>>(
+        &self,
+        doing: &str,
+        message: Q,
+        deadline: Instant,
+        call: impl Fn(Client, Request<Q>) -> F,
+    ) -> Result<Vec<A>, Error> {
+        self.ask(doing, deadline, |client| {
+            let answer = call(client, request(message.clone(), deadline));
+            async move { answer.await?.into_inner().try_collect().await }
+        })
+        .await
     }
 
     fn shard_ref(&self) -> Option<wire::ShardRef> {
@@ -56,12 +90,14 @@ impl RemoteShard {
     }
 }
 
-#[async_trait]
 impl Shard for RemoteShard {
     fn index(&self) -> ShardIndex {
         self.seen.shard.shard
     }
+}
 
+#[async_trait]
+impl ShardStore for RemoteShard {
     async fn accept(
         &self,
         document: Document,
@@ -73,7 +109,7 @@ impl Shard for RemoteShard {
         Ok(Box::pin(async move {
             let messages = in_messages(shard.shard_ref(), document, if_there);
             let accepted = shard
-                .ask(deadline, "accepting the document", |mut client, deadline| {
+                .ask("accepting the document", deadline, |mut client| {
                     let messages = futures::stream::iter(messages.clone());
                     async move { Ok(client.accept(request(messages, deadline)).await?.into_inner()) }
                 })
@@ -89,31 +125,12 @@ impl Shard for RemoteShard {
             shard: self.shard_ref(),
             document_ids: ids.iter().map(ToString::to_string).collect(),
         };
-        let forgotten = self
-            .ask(deadline, "forgetting", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.forget(request).await?.into_inner()) }
-            })
-            .await?;
+        let forget = async |mut client: Client, request| client.forget(request).await;
+        let forgotten = self.unary("forgetting", message, deadline, forget).await?;
         if forgotten.documents.len() != ids.len() {
             return Err(incomplete("documents"));
         }
         convert::erasure_from_wire(forgotten)
-    }
-
-    async fn candidates(
-        &self,
-        query: &CandidateQuery,
-        deadline: Instant,
-    ) -> Result<Candidates, Error> {
-        let message = convert::candidates_to_wire(&self.seen, query);
-        let found: Vec<_> = self
-            .ask(deadline, "searching the shard", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { client.find_candidates(request).await?.into_inner().try_collect().await }
-            })
-            .await?;
-        convert::found_from_wire(found)
     }
 
     async fn documents(
@@ -124,14 +141,8 @@ impl Shard for RemoteShard {
         let mut read = Vec::with_capacity(ids.len());
         for ids in ids.chunks(convert::DOCUMENTS_AT_ONCE) {
             let message = convert::documents_to_wire(&self.seen, ids);
-            let parts: Vec<_> = self
-                .ask(deadline, "reading documents", |mut client, deadline| {
-                    let request = request(message.clone(), deadline);
-                    async move {
-                        client.get_documents(request).await?.into_inner().try_collect().await
-                    }
-                })
-                .await?;
+            let get = async |mut client: Client, request| client.get_documents(request).await;
+            let parts = self.streaming("reading documents", message, deadline, get).await?;
             read.extend(from_messages(parts, &self.limits)?);
         }
         Ok(read)
@@ -143,64 +154,44 @@ impl Shard for RemoteShard {
         deadline: Instant,
     ) -> Result<Vec<DocumentStatus>, Error> {
         let message = convert::list_to_wire(&self.seen, query);
-        let listed = self
-            .ask(deadline, "listing documents", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.list_documents(request).await?.into_inner()) }
-            })
-            .await?;
+        let list = async |mut client: Client, request| client.list_documents(request).await;
+        let listed = self.unary("listing documents", message, deadline, list).await?;
         listed.documents.into_iter().map(convert::status_from_wire).collect()
     }
 
     async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
         let message = wire::CountRequest { shard: self.shard_ref() };
-        let counts = self
-            .ask(deadline, "counting", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.count(request).await?.into_inner()) }
-            })
-            .await?;
-        Ok(convert::counts_from_wire(counts))
+        let count = async |mut client: Client, request| client.count(request).await;
+        Ok(convert::counts_from_wire(self.unary("counting", message, deadline, count).await?))
     }
+}
 
-    async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error> {
-        let message = wire::CheckDocumentsRequest {
-            shard: self.shard_ref(),
-            after: query.after.as_ref().map(ToString::to_string).unwrap_or_default(),
-            limit: u32::try_from(query.limit).unwrap_or(u32::MAX),
-        };
-        let checked = self
-            .ask(deadline, "checking documents", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.check_documents(request).await?.into_inner()) }
-            })
-            .await?;
-        convert::checked_from_wire(checked)
+#[async_trait]
+impl ShardSearch for RemoteShard {
+    async fn candidates(
+        &self,
+        query: &CandidateQuery,
+        deadline: Instant,
+    ) -> Result<Candidates, Error> {
+        let message = convert::candidates_to_wire(&self.seen, query);
+        let find = async |mut client: Client, request| client.find_candidates(request).await;
+        convert::found_from_wire(
+            self.streaming("searching the shard", message, deadline, find).await?,
+        )
     }
 
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
         let message = convert::tree_query_to_wire(&self.seen, query);
-        let read = self
-            .ask(deadline, "reading the tree", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.read_tree(request).await?.into_inner()) }
-            })
-            .await?;
+        let read = async |mut client: Client, request| client.read_tree(request).await;
+        let read = self.unary("reading the tree", message, deadline, read).await?;
         read.nodes.into_iter().map(memory::tree_node_from_wire).collect()
     }
 
     async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error> {
         let message = convert::graph_query_to_wire(&self.seen, query);
-        let read = self
-            .ask(deadline, "reading the graph", |client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move {
-                    // A part of ten thousand relations with long words takes some megabytes.
-                    let mut client = client.max_decoding_message_size(MAX_GRAPH_BYTES);
-                    Ok(client.read_graph(request).await?.into_inner())
-                }
-            })
-            .await?;
+        // A part of ten thousand relations with long words takes some megabytes.
+        let read = async |client: Client, request| large(client).read_graph(request).await;
+        let read = self.unary("reading the graph", message, deadline, read).await?;
         memory::subgraph_from_wire(read.graph.ok_or_else(|| incomplete("graph"))?)
     }
 
@@ -210,74 +201,63 @@ impl Shard for RemoteShard {
         deadline: Instant,
     ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
         let message = convert::segments_to_wire(&self.seen, ids);
-        let read: Vec<_> = self
-            .ask(deadline, "reading segments", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { client.read_segments(request).await?.into_inner().try_collect().await }
-            })
-            .await?;
-        read.into_iter()
-            .map(|read| {
-                memory::segment_from_wire(read.segment.ok_or_else(|| incomplete("segment"))?)
-            })
-            .collect()
+        let read = async |mut client: Client, request| client.read_segments(request).await;
+        let parts = self.streaming("reading segments", message, deadline, read).await?.into_iter();
+        let segment = |part: wire::ReadSegmentsResponse| {
+            memory::segment_from_wire(part.segment.ok_or_else(|| incomplete("segment"))?)
+        };
+        parts.map(segment).collect()
     }
 
     async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error> {
         let message = wire::ListMemoriesRequest { shard: self.shard_ref() };
-        let listed = self
-            .ask(deadline, "listing memories", |client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move {
-                    // The description of a memory of thousands of documents takes some hundred
-                    // kilobytes.
-                    let mut client = client.max_decoding_message_size(MAX_GRAPH_BYTES);
-                    Ok(client.list_memories(request).await?.into_inner())
-                }
-            })
-            .await?;
+        // The description of a memory of thousands of documents takes some hundred kilobytes.
+        let list = async |client: Client, request| large(client).list_memories(request).await;
+        let listed = self.unary("listing memories", message, deadline, list).await?;
         listed.memories.into_iter().map(memory::record_from_wire).collect()
     }
 
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error> {
         let message = convert::clue_query_to_wire(&self.seen, query);
-        let drafted = self
-            .ask(deadline, "drafting clues", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.draft_clues(request).await?.into_inner()) }
-            })
-            .await?;
-        Ok(convert::drafted_from_wire(drafted))
+        let draft = async |mut client: Client, request| client.draft_clues(request).await;
+        Ok(convert::drafted_from_wire(
+            self.unary("drafting clues", message, deadline, draft).await?,
+        ))
     }
+}
 
-    async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error> {
-        let message = wire::GetReembeddedRequest { shard: self.shard_ref() };
-        let reembedded = self
-            .ask(deadline, "asking for the shard's vectors", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.get_reembedded(request).await?.into_inner()) }
-            })
-            .await?;
-        Ok(convert::reembedded_from_wire(reembedded))
+#[async_trait]
+impl ShardAdmin for RemoteShard {
+    async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error> {
+        let message = wire::CheckDocumentsRequest {
+            shard: self.shard_ref(),
+            after: query.after.as_ref().map(ToString::to_string).unwrap_or_default(),
+            limit: u32::try_from(query.limit).unwrap_or(u32::MAX),
+        };
+        let check = async |mut client: Client, request| client.check_documents(request).await;
+        convert::checked_from_wire(
+            self.unary("checking documents", message, deadline, check).await?,
+        )
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
         let message = wire::MaintainRequest { shard: self.shard_ref() };
-        self.ask(deadline, "maintaining the tables", |mut client, deadline| {
-            let request = request(message.clone(), deadline);
-            async move { client.maintain(request).await.map(drop) }
-        })
-        .await
+        let maintain = async |mut client: Client, request| client.maintain(request).await;
+        self.unary("maintaining the tables", message, deadline, maintain).await.map(drop)
+    }
+
+    async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error> {
+        let message = wire::GetReembeddedRequest { shard: self.shard_ref() };
+        let get = async |mut client: Client, request| client.get_reembedded(request).await;
+        let reembedded =
+            self.unary("asking for the shard's vectors", message, deadline, get).await?;
+        Ok(convert::reembedded_from_wire(reembedded))
     }
 
     async fn export(&self, after: &str, deadline: Instant) -> Result<ExportPage, Error> {
         let message = wire::ExportRequest { shard: self.shard_ref(), after: after.to_owned() };
-        let page: Vec<_> = self
-            .ask(deadline, "exporting the shard", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { client.export(request).await?.into_inner().try_collect().await }
-            })
-            .await?;
+        let export = async |mut client: Client, request| client.export(request).await;
+        let page = self.streaming("exporting the shard", message, deadline, export).await?;
         export::page_from_wire(page)
     }
 
@@ -288,14 +268,15 @@ impl Shard for RemoteShard {
     ) -> Result<ShardCopy, Error> {
         let snapshot = snapshot.to_string();
         let message = wire::CopyToSnapshotRequest { shard: self.shard_ref(), snapshot };
-        let copied = self
-            .ask(deadline, "copying the shard to a snapshot", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.copy_to_snapshot(request).await?.into_inner()) }
-            })
-            .await?;
-        Ok(snapshot::shard_copy_from_wire(copied))
+        let copy = async |mut client: Client, request| client.copy_to_snapshot(request).await;
+        let doing = "copying the shard to a snapshot";
+        Ok(snapshot::shard_copy_from_wire(self.unary(doing, message, deadline, copy).await?))
     }
+}
+
+/// Returns a client that accepts messages with a part of a graph, or with a list of memories.
+fn large(client: Client) -> Client {
+    client.max_decoding_message_size(MAX_GRAPH_BYTES)
 }
 
 /// Returns the messages that carry one document.

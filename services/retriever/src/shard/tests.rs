@@ -12,8 +12,9 @@ use clew_core::{
     Access, Account, Attributes, CandidateQuery, Chunking, Clock, CorpusSettings, Counts, Document,
     Embedding, Encoder, EncoderIdentity, Encoders, Error, ErrorKind, Extraction, ExtractionTask,
     Filter, GraphBuilder, GraphBuilders, GraphQuery, Grouping, IfThere, Labels, Like, MediaType,
-    NoMemoryModel, Priority, ReembedStep, SearchMode, Shard as _, ShardIndex, Span,
-    StructureSettings, Summary, SummaryTask, TextKind, Timestamp,
+    NoMemoryModel, Priority, ReembedStep, SearchMode, ShardAdmin as _, ShardIndex,
+    ShardSearch as _, ShardStore as _, Span, StructureSettings, Summary, SummaryTask, TextKind,
+    Timestamp,
 };
 use clew_index::Place;
 use clew_testkit::{Fault, FaultyStore};
