@@ -13,10 +13,10 @@ from rules import of_kind, pods, selects
 ROLES = ("gateway", "retriever", "memory-encoder", "generator", "graph-builder")
 # What in a program opens connections, and to whom.
 CONNECTORS = {
-    r"\.encoders\(|\.memory_encoder\(|\.reranker\(": {"memory-encoder"},
+    r"Remote(Encoders|MemoryEncoder|Reranker)::of": {"memory-encoder"},
     r"Remote(Reasoners|Generator)::of": {"generator"},
     r"RemoteGraphBuilders::of": {"graph-builder"},
-    r"\.pool\(Some\(Role::Retriever\)": {"retriever"},
+    r"RemoteCorpora::of": {"retriever"},
     r"\.pool\(None": set(ROLES),
 }
 # Who offers the services that nodes call.

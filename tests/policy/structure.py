@@ -1,6 +1,8 @@
 """Checks the shape of the workspace: crates, files and comments. Fails with every breach.
 
 - A crate's files do not import each other in a circle.
+- Only `services/clew` depends on services, and the services that compute nothing do not depend on the crate of
+  tensors, directly or by way of others.
 - `ARCHITECTURE.md` tells of each crate what it depends on, and lists the seams, as manifests and code have them.
 - Comments are at most 100 columns wide.
 
@@ -22,6 +24,11 @@ WORKSPACE = Path(__file__).resolve().parent.parent.parent
 COMMENT_WIDTH = 100
 # Crates whose circles are known and are being opened.
 KNOTTED = {"crates/index"}
+# The service that wires the others, and may depend on them.
+WIRING = "services/clew"
+# Services that are built without the tensor library, and the crate that names it.
+WITHOUT_TENSORS = {"services/gateway", "services/graph-builder", "services/retriever"}
+TENSORS = "clew-model"
 
 
 def members():
@@ -150,6 +157,27 @@ def dependencies(manifest, kinds=("dependencies",)):
     return {name for name in named if name.startswith("clew")}
 
 
+def dependent_services(crates):
+    """Dependencies on a service, which only `WIRING` may have, and ways to `TENSORS`. Tests may use services."""
+    names = {manifest["package"]["name"]: str(f.relative_to(WORKSPACE)) for f, manifest in crates.items()}
+    used = {
+        manifest["package"]["name"]: sorted(dependencies(manifest, ("dependencies", "build-dependencies")))
+        for manifest in crates.values()
+    }
+    for crate, folder in names.items():
+        for service in (name for name in used[crate] if names[name].startswith("services/")):
+            if folder != WIRING:
+                yield f"{folder} depends on {names[service]}; call it through a seam, and put its client into crates/remote"
+        if folder in WITHOUT_TENSORS:
+            ways, reached = [[crate]], {crate}
+            for way in ways:
+                beyond = [name for name in used[way[-1]] if name not in reached]
+                reached |= set(beyond)
+                ways += [[*way, name] for name in beyond]
+            for way in (way for way in ways if way[-1] == TENSORS):
+                yield f"{folder} is built with the tensor library: {' -> '.join(way)}"
+
+
 def drifted_map(crates):
     """Where the table of crates in ARCHITECTURE.md differs from the manifests."""
     text = (WORKSPACE / "ARCHITECTURE.md").read_text()
@@ -205,7 +233,7 @@ def wide_comments(crates):
 
 def main():
     crates = members()
-    checks = [circles, drifted_map, wide_comments]
+    checks = [circles, dependent_services, drifted_map, wide_comments]
     problems = [problem for check in checks for problem in sorted(check(crates))]
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)

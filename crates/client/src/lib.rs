@@ -5,7 +5,7 @@
 //! implements [`clew_core::GraphBuilder`] by calling the server.
 
 mod failed;
-pub mod graph_builder;
+mod graph_builder;
 mod wire;
 
 use std::time::Duration;

@@ -45,14 +45,7 @@ pub struct Wire {
 impl From<Channel> for Wire {
     /// Creates a wire without an API key.
     fn from(channel: Channel) -> Self {
-        Traced::beginning(channel).into()
-    }
-}
-
-impl From<Traced<Channel>> for Wire {
-    /// Creates a wire without an API key.
-    fn from(channel: Traced<Channel>) -> Self {
-        Self { channel, authorization: None }
+        Self { channel: Traced::beginning(channel), authorization: None }
     }
 }
 

@@ -4,8 +4,8 @@
 //! each other through traits:
 //!
 //! - models: [`Encoder`], [`Encoders`], [`Generator`], [`Reranker`] and [`MemoryEncoder`]
-//! - storage: [`Corpora`], [`Shard`], [`Retriever`], [`Documents`], [`Tree`], [`GraphMemory`] and
-//!   [`KeptMemory`]
+//! - storage: [`Corpora`], [`Shard`] with its parts [`ShardStore`], [`ShardSearch`] and
+//!   [`ShardAdmin`], [`Retriever`], [`Documents`], [`Tree`], [`GraphMemory`] and [`KeptMemory`]
 //! - judgement: [`Reasoner`], [`Navigator`], [`Planner`], [`Listener`], [`Guide`], [`Memory`] and
 //!   [`GraphBuilder`]
 //! - accounts: [`Reasoners`] and [`GraphBuilders`], which give each question its own reasoner and
@@ -117,7 +117,7 @@ pub use reranking::{NoReranker, Reranker, Scored};
 pub use seam::corpora::Corpora;
 pub use seam::generator::{Generator, GraphBuilder};
 pub use seam::retriever::{Documents, Retrieved, Retriever, WholeDocument};
-pub use seam::shard::{Accepting, Shard};
+pub use seam::shard::{Accepting, Shard, ShardAdmin, ShardSearch, ShardStore};
 pub use settings::{Chunking, CorpusSettings};
 pub use shape::{DocumentShape, UpperNode, UpperTree};
 pub use shard::{

@@ -8,13 +8,13 @@ use clew_core::{
     ChatRole, Error, ErrorKind, Generated, GenerationRequest, Generator, GeneratorIdentity, Heard,
     Usage,
 };
+use clew_tokenizer::estimate_tokens;
 
 use crate::chat::{BYTES_PER_TOKEN, Message, Reply, ReplyReader, body};
 use crate::config::{ApiKey, EndpointConfig, StructuredOutput};
 use crate::connection::{Connection, too_long};
 use crate::format::Format;
 use crate::prompts;
-use crate::tokens::estimate_tokens;
 
 /// Approximate number of tokens that a chat template puts around each message.
 const TOKENS_PER_MESSAGE: u32 = 4;

@@ -30,11 +30,9 @@ mod repair;
 mod rerank;
 mod schema;
 mod sse;
-mod tokens;
 
 pub use config::{ApiKey, EndpointConfig, Flavour, StructuredOutput};
 pub use embedding::{EmbeddingConfig, EmbeddingEndpoint, Shortening};
 pub use endpoint::Endpoint;
 pub use fallback::Fallback;
 pub use rerank::{RerankConfig, RerankDialect, RerankEndpoint};
-pub use tokens::estimate_tokens;

@@ -7,13 +7,12 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::Bytes;
 use clew_core::{Error, ErrorKind, Reranker, Scored, Violations};
-use clew_tokenizer::estimated_beginning;
+use clew_tokenizer::{estimate_tokens, estimated_beginning};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::EndpointConfig;
 use crate::connection::{Connection, Failure, Progress, Reader};
-use crate::tokens::estimate_tokens;
 
 /// Maximum number of bytes of a response for one passage, whose text some servers send back.
 const BYTES_PER_PASSAGE: usize = 64 << 10;

@@ -12,7 +12,6 @@
 
 mod body;
 mod config;
-mod encoders;
 mod metrics;
 mod node;
 mod node_service;
@@ -27,6 +26,7 @@ mod signals;
 pub use config::{NodeConfig, may_listen};
 pub use node::{Node, Parts};
 pub use observed::observed;
+pub use peers::addresses;
 pub use run::{Stop, run, service_main};
 pub use seams::{Shared, SharedSeams};
 pub use server::{Server, Transport, transport};

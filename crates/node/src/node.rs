@@ -148,7 +148,7 @@ impl Node {
     }
 
     /// Returns how this node reaches other nodes that have `role`, or all nodes.
-    pub(crate) fn reach(&self, role: Option<Role>) -> Reach {
+    pub fn reach(&self, role: Option<Role>) -> Reach {
         let role = role.map(Role::as_str);
         Reach { config: self.config.peers.clone(), tls: self.tls.clone(), role }
     }
@@ -164,7 +164,7 @@ impl Node {
     }
 
     /// Runs a task until this value is dropped.
-    pub(crate) fn keep(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub fn keep(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.followers.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
     }
 

@@ -28,7 +28,7 @@ pub(crate) async fn follow(
 }
 
 /// Returns names and addresses of the members that have `role`, or of all members.
-pub(crate) fn addresses(role: Option<Role>, members: &Members) -> Vec<(String, String)> {
+pub fn addresses(role: Option<Role>, members: &Members) -> Vec<(String, String)> {
     let has_role = |member: &&Member| role.is_none_or(|role| member.roles.contains(&role));
     let meant = members.as_slice().iter().filter(has_role);
     meant.map(|member| (member.id.to_string(), member.address.to_string())).collect()

@@ -139,7 +139,11 @@
 //! other than all-MiniLM-L6-v2 spreads its similarities differently, and the constants should be
 //! fitted again for it.
 
+mod config;
 mod extractive;
+mod model_or_rules;
 pub mod prompted;
 
+pub use config::BudgetConfig;
 pub use extractive::{Extractive, propose_clues, raise_concerns};
+pub use model_or_rules::ModelOrRules;

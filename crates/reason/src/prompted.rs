@@ -44,6 +44,7 @@ mod acts;
 mod builder;
 mod cache;
 mod judge;
+mod kept_replies;
 mod listener;
 mod material;
 mod navigator;
@@ -73,6 +74,7 @@ pub use self::acts::*;
 pub use self::cache::{RecentReplies, ReplyCache, ReplyKey};
 use self::cache::{Seal, key_and_seal};
 pub use self::judge::Judge;
+use self::kept_replies::KeptReplies;
 pub use self::material::Passage;
 pub(crate) use self::material::day;
 pub use self::prompt::PromptFile;
@@ -118,6 +120,13 @@ impl Prompted {
     pub fn with_cache(mut self, cache: Arc<dyn ReplyCache>) -> Self {
         self.cache = Some(cache);
         self
+    }
+
+    /// Keeps replies in this process and, through `shared`, on the nodes that share that cache.
+    /// Owners of accounts never share a reply.
+    #[must_use]
+    pub fn with_kept_replies(self, shared: Option<Arc<dyn ReplyCache>>) -> Self {
+        self.with_cache(Arc::new(KeptReplies::new(shared)))
     }
 
     /// Returns a copy that works on `account`.

@@ -6,6 +6,7 @@
 mod counted;
 mod encoder;
 mod error;
+mod estimate;
 mod framed;
 mod learning;
 mod text;
@@ -14,6 +15,7 @@ mod word_piece;
 pub use counted::{TokenCounter, estimated_beginning, estimated_spans};
 pub use encoder::{EncoderTokenizer, PairTokenizer};
 pub use error::Error;
+pub use estimate::estimate_tokens;
 pub use framed::{EncodedPair, EncodedText};
 pub use learning::learn_byte_pairs;
 pub use text::{SpecialTokens, TextStream, TextTokenizer};

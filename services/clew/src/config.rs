@@ -9,7 +9,7 @@ use clew_generator::GeneratorConfig;
 use clew_graph_builder::GraphBuilderConfig;
 use clew_memory_encoder::{EncoderConfig, MemoryModelConfig, RerankerConfig};
 use clew_node::NodeConfig;
-use clew_remote_encoder::RemoteEncoderConfig;
+use clew_remote::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, StorageConfig};
 use clew_runtime::config::Sources;
 use schemars::JsonSchema;

@@ -27,7 +27,6 @@ mod moderation;
 mod query_service;
 mod question;
 mod reading;
-mod remote;
 mod reranked;
 mod role;
 mod scatter;

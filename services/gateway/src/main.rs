@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clew_cluster::Role;
 use clew_gateway::GatewayConfig;
-use clew_remote_encoder::RemoteEncoderConfig;
+use clew_remote::RemoteEncoderConfig;
 use serde::{Deserialize, Serialize};
 
 /// Configuration of the role.

@@ -2,23 +2,20 @@
 
 use std::sync::Arc;
 
-use clew_cluster::Role;
 use clew_core::{Encoders, Error, GraphBuilders, Limits, MemoryEncoder, SystemClock};
-use clew_generator::RemoteReasoners;
-use clew_graph_builder::{GraphBuilderRpc, RemoteGraphBuilders};
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
-use clew_remote_encoder::RemoteEncoderConfig;
+use clew_remote::{
+    GraphBuilderRpc, RemoteCorpora, RemoteEncoderConfig, RemoteEncoders, RemoteGraphBuilders,
+    RemoteMemoryEncoder, RemoteReasoners, RemoteReranker,
+};
 
 use crate::cluster_service::ClusterRpc;
-use crate::remote::RemoteCorpora;
 use crate::server::services;
 use crate::{Backends, GatewayConfig, Seams};
 
-/// Maximum number of requests that a gateway has in flight on one retriever. Shard ownership
-/// decides where a request goes, so this is only a bound and does not balance load.
-const RETRIEVER_CREDITS: u32 = 4096;
+/// Maximum number of requests in flight on one node that is asked about itself.
 const NODE_CREDITS: u32 = 64;
 
 /// Number of searches that run at once if the configuration leaves it open. A gateway does not know
@@ -39,11 +36,7 @@ pub async fn start(
 ) -> Result<(), Error> {
     config.validate()?;
     let seams = seams(node, remote_encoder).await?;
-    let service = "clew.shard.v1.ShardService";
-    let retrievers =
-        node.pool(Some(Role::Retriever), "retrievers", service, RETRIEVER_CREDITS).await?;
-    let queue_bytes = config.accept_queue_bytes;
-    let corpora = RemoteCorpora::new(retrievers, node.members(), queue_bytes, Limits::default());
+    let corpora = RemoteCorpora::of(node, config.accept_queue_bytes, Limits::default()).await?;
     let accepting = corpora.gate().clone();
     node.parts().add(move || accepting.node());
     let cache = Some(node.cache().clone());
@@ -71,17 +64,19 @@ pub async fn start(
 /// nodes.
 async fn seams(node: &Arc<Node>, remote_encoder: RemoteEncoderConfig) -> Result<Seams, Error> {
     let shared = node.seams();
-    let encoders = async { Ok(node.encoders(remote_encoder).await? as Arc<dyn Encoders>) };
+    let encoders =
+        async { Ok(RemoteEncoders::of(node, remote_encoder).await? as Arc<dyn Encoders>) };
     let encoders = shared.encoders.or_connect(encoders).await?;
     let graph_builders =
         async { Ok(Arc::new(RemoteGraphBuilders::of(node).await?) as Arc<dyn GraphBuilders>) };
-    let memory_encoder = async { Ok(node.memory_encoder().await? as Arc<dyn MemoryEncoder>) };
+    let memory_encoder =
+        async { Ok(Arc::new(RemoteMemoryEncoder::of(node).await?) as Arc<dyn MemoryEncoder>) };
     Ok(Seams {
         reasoners: Arc::new(RemoteReasoners::of(node, Arc::clone(&encoders)).await?),
         encoders,
         graph_builders: shared.graph_builders.or_connect(graph_builders).await?,
         memory_encoder: shared.memory_encoder.or_connect(memory_encoder).await?,
-        reranker: node.reranker().await?,
+        reranker: Arc::new(RemoteReranker::of(node).await?),
         clock: Arc::new(SystemClock),
     })
 }

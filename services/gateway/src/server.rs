@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use clew_auth::Guard;
 use clew_core::Error;
-use clew_graph_builder::GraphBuilderRpc;
 use clew_node::Transport;
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::chat::v1::chat_service_server::ChatServiceServer;
@@ -13,6 +12,7 @@ use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderSer
 use clew_proto::ingest::v1::ingest_service_server::IngestServiceServer;
 use clew_proto::memory::v1::memory_service_server::MemoryServiceServer;
 use clew_proto::query::v1::query_service_server::QueryServiceServer;
+use clew_remote::GraphBuilderRpc;
 use futures::Stream;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::server::{Connected, Router};

@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_cluster::Cache;
 use clew_core::{Account, Budget, Encoders, Error, Generator, Guide, Reasoner, Reasoners};
 use clew_endpoint::{Endpoint, EndpointConfig, Fallback};
-use clew_reason::Extractive;
+use clew_reason::ModelOrRules;
 use clew_reason::prompted::{Prompted, ReplyCache};
 
 use crate::counted::Counted;
-use crate::replies::KeptReplies;
 use crate::{GeneratorConfig, LocalGenerator};
 
 /// Returns the configured language model: the endpoint, then the fallback endpoints, and last the
@@ -38,40 +36,11 @@ pub async fn model(config: &GeneratorConfig) -> Result<Option<Arc<dyn Generator>
     Ok(Some(if others.is_empty() { first } else { Arc::new(Fallback::new(first, others)) }))
 }
 
-/// Implementation of reasoners and guides on a node.
-#[derive(Clone)]
-pub(crate) enum Judge {
-    /// A language model.
-    Model(Prompted),
-    /// Extractive rules: they choose sentences of the evidence, which the current encoder compares.
-    Rules(Arc<dyn Encoders>),
-}
-
-impl Judge {
-    pub fn reasoner(&self, account: &Account) -> Arc<dyn Reasoner> {
-        match self {
-            Self::Model(prompted) => Arc::new(prompted.on_account(account)),
-            Self::Rules(encoders) => Arc::new(extractive(encoders, account)),
-        }
-    }
-
-    pub fn guide(&self, account: &Account) -> Arc<dyn Guide> {
-        match self {
-            Self::Model(prompted) => Arc::new(prompted.on_account(account)),
-            Self::Rules(encoders) => Arc::new(extractive(encoders, account)),
-        }
-    }
-}
-
-fn extractive(encoders: &Arc<dyn Encoders>, account: &Account) -> Extractive {
-    Extractive::new(account.metered(Arc::clone(encoders)))
-}
-
 /// Reasoners and guides of a node, one for each account, and the language model behind them, if
 /// there is one.
 #[derive(Clone)]
 pub struct Judgement {
-    judge: Judge,
+    judge: ModelOrRules,
     budget: Budget,
     /// Language model that replies to arbitrary prompts.
     pub model: Option<Arc<dyn Generator>>,
@@ -80,21 +49,22 @@ pub struct Judgement {
 impl Judgement {
     /// Loads the configured language model. Without one, extractive rules choose sentences of the
     /// evidence, and the current encoder of `encoders` compares them. Replies are cached in this
-    /// process and, through `cache`, on the nodes that share it.
+    /// process and, through `shared`, on the nodes that share that cache.
     ///
     /// # Errors
     /// Returns the errors of [`model`].
     pub async fn load(
         config: &GeneratorConfig,
         encoders: Arc<dyn Encoders>,
-        cache: Option<Cache>,
+        shared: Option<Arc<dyn ReplyCache>>,
     ) -> Result<Self, Error> {
         let (model, budget) = (model(config).await?, config.budget.budget());
         let judge = match &model {
-            None => Judge::Rules(encoders),
+            None => ModelOrRules::Rules(encoders),
             Some(model) => {
                 tracing::info!(model = model.identity().model, "a language model reads evidence");
-                Judge::Model(prompted(Arc::clone(model), budget, cache))
+                let prompted = Prompted::new(Arc::clone(model)).with_kept_replies(shared);
+                ModelOrRules::Model(prompted.with_budget(budget))
             }
         };
         Ok(Self { judge, budget, model })
@@ -114,11 +84,4 @@ impl Reasoners for Judgement {
     fn guide(&self, account: &Account) -> Arc<dyn Guide> {
         self.judge.guide(account)
     }
-}
-
-/// Wraps `model` for prompts, each within `budget`. Replies are cached in this process and, through
-/// `cache`, on the nodes that share it; account owners never share a reply.
-pub fn prompted(model: Arc<dyn Generator>, budget: Budget, cache: Option<Cache>) -> Prompted {
-    let replies: Arc<dyn ReplyCache> = Arc::new(KeptReplies::new(cache));
-    Prompted::new(model).with_cache(replies).with_budget(budget)
 }

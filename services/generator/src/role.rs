@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clew_core::{Encoders, Error, Limits};
 use clew_node::{Node, Server};
 use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
-use clew_remote_encoder::RemoteEncoderConfig;
+use clew_remote::{RemoteEncoderConfig, RemoteEncoders, SharedReplies};
 
 use crate::counted::troubles;
 use crate::{GeneratorConfig, GeneratorRpc, Judgement};
@@ -26,9 +26,10 @@ pub async fn start(
     remote_encoder: RemoteEncoderConfig,
 ) -> Result<(), Error> {
     config.validate()?;
-    let connect = async { Ok(node.encoders(remote_encoder).await? as Arc<dyn Encoders>) };
+    let connect =
+        async { Ok(RemoteEncoders::of(node, remote_encoder).await? as Arc<dyn Encoders>) };
     let encoders = node.seams().encoders.or_connect(connect).await?;
-    let judgement = Judgement::load(config, encoders, Some(node.cache().clone())).await?;
+    let judgement = Judgement::load(config, encoders, Some(SharedReplies::of(node))).await?;
     let model = judgement.model.clone();
     node.seams().generator.offer(model.clone());
     let service = GeneratorRpc::new(Arc::new(judgement), model, Limits::default(), config);

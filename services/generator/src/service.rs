@@ -10,13 +10,14 @@ use clew_proto::generator::v1 as wire;
 use clew_proto::generator::v1::generator_service_server::GeneratorService;
 use clew_proto::generator::v1::{generate_response, read_response};
 use clew_proto::to_status;
+use clew_remote::{Received, Told};
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::{of_request, within};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future, stream};
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
-use crate::{GeneratorConfig, Received, Told};
+use crate::GeneratorConfig;
 
 /// Time limit of a call without a deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);

@@ -11,12 +11,13 @@ use clew_core::{
     Evidence, Limits, Owner, Reading, Reasoners, Span, Version,
 };
 use clew_endpoint::EndpointConfig;
-use clew_generator::config::BudgetConfig;
-use clew_generator::{GeneratorConfig, GeneratorRpc, Judgement, RemoteReasoners};
+use clew_generator::{GeneratorConfig, GeneratorRpc, Judgement};
 use clew_proto::from_status;
 use clew_proto::generator::v1 as wire;
 use clew_proto::generator::v1::generator_service_client::GeneratorServiceClient;
 use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
+use clew_reason::BudgetConfig;
+use clew_remote::RemoteReasoners;
 use clew_runtime::peer::{PeerConfig, PeerOptions};
 use clew_runtime::pool::Pool;
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};

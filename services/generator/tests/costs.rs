@@ -11,7 +11,7 @@ use clew_core::{
     SummaryLevel, SummaryTask, Version,
 };
 use clew_endpoint::{Endpoint, EndpointConfig};
-use clew_generator::prompted;
+use clew_reason::prompted::Prompted;
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::json;
 
@@ -87,7 +87,7 @@ async fn costs_are_those_of_the_table() {
         ..EndpointConfig::default()
     };
     let model = Arc::new(Endpoint::try_new(&config, None).unwrap());
-    let prompted = prompted(model, Budget::default(), None);
+    let prompted = Prompted::new(model).with_kept_replies(None).with_budget(Budget::default());
     let soon = Instant::now() + Duration::from_secs(60);
 
     let found: Vec<Evidence> =

@@ -11,8 +11,9 @@ use clew_core::{
     GenerationRequest, Generator, Guide, Heard, Limits, Reading, Reasoner, Reasoners, ReplyFormat,
 };
 use clew_generator::config::LocalConfig;
-use clew_generator::{GeneratorConfig, GeneratorRpc, LocalGenerator, RemoteGenerator};
+use clew_generator::{GeneratorConfig, GeneratorRpc, LocalGenerator};
 use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
+use clew_remote::RemoteGenerator;
 use clew_runtime::peer::{PeerConfig, PeerOptions};
 use clew_runtime::pool::Pool;
 use clew_runtime::tree::TreeNode;

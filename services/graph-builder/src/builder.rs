@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use clew_cluster::Cache;
 use clew_core::{Error, ErrorKind, Generator, GraphBuilders};
+use clew_reason::prompted::{Prompted, ReplyCache};
 
 use crate::given::Given;
 use crate::{Extractive, GraphBuilderConfig, Reader};
@@ -12,7 +12,7 @@ use crate::{Extractive, GraphBuilderConfig, Reader};
 const TEXTS_AT_ONCE: usize = 8;
 
 /// Returns the configured graph builder: rules, or prompts to `model`. Replies of the model are
-/// cached in this process and, through `cache`, on the nodes that share it.
+/// cached in this process and, through `shared`, on the nodes that share that cache.
 ///
 /// # Errors
 /// Returns [`ErrorKind::WrongState`] with the reason `NO_MODEL` if the configuration asks for a
@@ -21,9 +21,9 @@ const TEXTS_AT_ONCE: usize = 8;
 pub fn builder(
     config: &GraphBuilderConfig,
     model: Option<Arc<dyn Generator>>,
-    cache: Option<Cache>,
+    shared: Option<Arc<dyn ReplyCache>>,
 ) -> Result<Arc<dyn GraphBuilders>, Error> {
-    let reader = reader(config, model, cache)?;
+    let reader = reader(config, model, shared)?;
     match &config.graph {
         Some(file) => Ok(Arc::new(Given::read(file, reader)?)),
         None => Ok(reader),
@@ -33,7 +33,7 @@ pub fn builder(
 fn reader(
     config: &GraphBuilderConfig,
     model: Option<Arc<dyn Generator>>,
-    cache: Option<Cache>,
+    shared: Option<Arc<dyn ReplyCache>>,
 ) -> Result<Arc<dyn GraphBuilders>, Error> {
     match (config.reader, model) {
         (Reader::Rules, _) => Ok(Arc::new(Extractive::new(config))),
@@ -42,9 +42,11 @@ fn reader(
                 0 => TEXTS_AT_ONCE,
                 threads => threads as usize,
             };
-            let prompted = clew_generator::prompted(model, config.budget.budget(), cache);
-            let prompted = prompted.with_questions(config.questions as usize);
-            let prompted = prompted.with_tasks_at_once(at_once);
+            let prompted = Prompted::new(model)
+                .with_kept_replies(shared)
+                .with_budget(config.budget.budget())
+                .with_questions(config.questions as usize)
+                .with_tasks_at_once(at_once);
             Ok(prompted.into_graph_builders(Arc::new(Extractive::new(config))))
         }
         (Reader::Model, None) => {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clew_core::{Error, Violations};
-use clew_generator::config::BudgetConfig;
+use clew_reason::BudgetConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

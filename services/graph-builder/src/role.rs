@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use clew_core::{Error, Generator, Limits};
-use clew_generator::RemoteGenerator;
 use clew_node::{Node, Server};
+use clew_remote::{GraphBuilderRpc, RemoteGenerator, SharedReplies};
 
-use crate::{GraphBuilderConfig, GraphBuilderRpc, Reader, builder};
+use crate::{GraphBuilderConfig, Reader, builder};
 
 /// Starts the graph builder of a cluster: adds the graph-builder service to `server`, and offers
 /// the graph builder to the other roles of this process. A model that reads is that of this process
@@ -30,7 +30,7 @@ pub async fn start(
             node.seams().generator.or_connect(connect).await?
         }
     };
-    let builders = builder(config, model, Some(node.cache().clone()))?;
+    let builders = builder(config, model, Some(SharedReplies::of(node)))?;
     node.seams().graph_builders.offer(Arc::clone(&builders));
     let service = GraphBuilderRpc::new(builders, Limits::default(), config.queue_bytes);
     let gate = service.gate().clone();

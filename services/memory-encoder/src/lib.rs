@@ -20,7 +20,7 @@
 //!
 //! [`Models`] are all of these, with one [`OwnEncoder`] for each embedding model. They run in the
 //! process of their callers, or [`start`] offers them to other nodes, which reach them through
-//! `clew-remote-encoder`.
+//! `clew-remote`.
 
 mod config;
 mod devices;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clew_cluster::Role;
-use clew_remote_encoder::RemoteEncoderConfig;
+use clew_remote::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, StorageConfig};
 use serde::{Deserialize, Serialize};
 

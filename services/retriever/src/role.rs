@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use clew_core::{Encoders, Error, GraphBuilders, Limits, MemoryEncoder, SystemClock};
-use clew_graph_builder::RemoteGraphBuilders;
 use clew_node::{Node, Server, Stop};
 use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
 use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
-use clew_remote_encoder::RemoteEncoderConfig;
+use clew_remote::{RemoteEncoderConfig, RemoteEncoders, RemoteGraphBuilders, RemoteMemoryEncoder};
 
 use crate::cluster::{ClusterOptions, ClusterRetriever};
 use crate::grpc::catalogue_service::CatalogueRpc;
@@ -67,10 +66,12 @@ async fn seams(
     remote_encoder: RemoteEncoderConfig,
 ) -> Result<ShardSeams, Error> {
     let shared = node.seams();
-    let encoders = async { Ok(node.encoders(remote_encoder).await? as Arc<dyn Encoders>) };
+    let encoders =
+        async { Ok(RemoteEncoders::of(node, remote_encoder).await? as Arc<dyn Encoders>) };
     let graph_builders =
         async { Ok(Arc::new(RemoteGraphBuilders::of(node).await?) as Arc<dyn GraphBuilders>) };
-    let memory_encoder = async { Ok(node.memory_encoder().await? as Arc<dyn MemoryEncoder>) };
+    let memory_encoder =
+        async { Ok(Arc::new(RemoteMemoryEncoder::of(node).await?) as Arc<dyn MemoryEncoder>) };
     Ok(ShardSeams {
         encoders: shared.encoders.or_connect(encoders).await?,
         graph_builders: shared.graph_builders.or_connect(graph_builders).await?,

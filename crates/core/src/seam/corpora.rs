@@ -72,8 +72,8 @@ pub trait Corpora: Send + Sync {
     async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error>;
 
     /// Marks a snapshot of a corpus as complete once all shards are copied. `digests` are the
-    /// digests that [`Shard::copy_to_snapshot`] returned, ordered by shard index. Only a complete
-    /// snapshot can be restored.
+    /// digests that [`crate::ShardAdmin::copy_to_snapshot`] returned, ordered by shard index. Only
+    /// a complete snapshot can be restored.
     ///
     /// # Errors
     /// Returns [`crate::ErrorKind::AlreadyExists`] if there is a complete snapshot of that name,

@@ -1,4 +1,4 @@
-//! Trait of a shard.
+//! Traits of a shard: what it does with documents, for questions and for operators.
 
 use std::pin::Pin;
 use std::time::Instant;
@@ -23,11 +23,14 @@ pub type Accepting = Pin<Box<dyn Future<Output = Result<Accepted, Error>> + Send
 /// Every call may be repeated: what is done already is not done twice. In addition to the errors
 /// named at each call, all calls fail with [`crate::ErrorKind::Unavailable`] while the shard moves
 /// or restarts, and with [`crate::ErrorKind::DeadlineExceeded`].
-#[async_trait]
-pub trait Shard: Send + Sync {
+pub trait Shard: ShardStore + ShardSearch + ShardAdmin {
     /// Returns the index of this shard in its corpus.
     fn index(&self) -> ShardIndex;
+}
 
+/// Documents of a [`Shard`]: accepts, forgets, reads and counts them.
+#[async_trait]
+pub trait ShardStore: Send + Sync {
     /// Waits until the shard has room for the document. The returned future resolves once the
     /// document is committed and synced.
     ///
@@ -51,16 +54,6 @@ pub trait Shard: Send + Sync {
     /// Returns the errors of the shard. Another call finishes what was begun.
     async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Erasure, Error>;
 
-    /// Returns the candidates of a search.
-    ///
-    /// # Errors
-    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
-    async fn candidates(
-        &self,
-        query: &CandidateQuery,
-        deadline: Instant,
-    ) -> Result<Candidates, Error>;
-
     /// Returns the documents of these ids with their states, in no particular order. Each is the
     /// version that searches find, or else the newest. Documents that do not exist are left out.
     ///
@@ -72,10 +65,10 @@ pub trait Shard: Send + Sync {
         deadline: Instant,
     ) -> Result<Vec<(StoredDocument, DocumentStatus)>, Error>;
 
-    /// Returns the document of an id as [`Shard::documents`] does, if it exists.
+    /// Returns the document of an id as [`ShardStore::documents`] does, if it exists.
     ///
     /// # Errors
-    /// Returns the errors of [`Shard::documents`].
+    /// Returns the errors of [`ShardStore::documents`].
     async fn document(
         &self,
         id: &DocumentId,
@@ -99,14 +92,21 @@ pub trait Shard: Send + Sync {
     /// # Errors
     /// Returns the errors of the shard.
     async fn counts(&self, deadline: Instant) -> Result<Counts, Error>;
+}
 
-    /// Checks a page of documents, ordered by id, against every [`crate::Invariant`]. A page holds
-    /// fewer documents than requested if their texts are long.
+/// Evidence in a [`Shard`]: searches passages, and reads the tree, the graph and the memories that
+/// were derived from its documents.
+#[async_trait]
+pub trait ShardSearch: Send + Sync {
+    /// Returns the candidates of a search.
     ///
     /// # Errors
-    /// Returns the errors of the shard, and [`crate::ErrorKind::DataLoss`] if a row cannot be read
-    /// at all.
-    async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error>;
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
+    async fn candidates(
+        &self,
+        query: &CandidateQuery,
+        deadline: Instant,
+    ) -> Result<Candidates, Error>;
 
     /// Returns nodes of the tree; none if the corpus has no tree.
     ///
@@ -132,12 +132,6 @@ pub trait Shard: Send + Sync {
         deadline: Instant,
     ) -> Result<Vec<(SegmentId, Evidence)>, Error>;
 
-    /// Returns the compressed memories that the shard stores.
-    ///
-    /// # Errors
-    /// Returns the errors of the shard.
-    async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error>;
-
     /// Drafts clues from the shard's compressed memories; none if it has no memories.
     ///
     /// # Errors
@@ -145,14 +139,32 @@ pub trait Shard: Send + Sync {
     /// [`crate::MemoryEncoder::draft`].
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error>;
 
-    /// Returns the progress of the shard with the vectors that the corpus wants.
-    async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error>;
+    /// Returns the compressed memories that the shard stores.
+    ///
+    /// # Errors
+    /// Returns the errors of the shard.
+    async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error>;
+}
+
+/// Care for a [`Shard`]: checks, maintains, re-embeds, exports and copies it.
+#[async_trait]
+pub trait ShardAdmin: Send + Sync {
+    /// Checks a page of documents, ordered by id, against every [`crate::Invariant`]. A page holds
+    /// fewer documents than requested if their texts are long.
+    ///
+    /// # Errors
+    /// Returns the errors of the shard, and [`crate::ErrorKind::DataLoss`] if a row cannot be read
+    /// at all.
+    async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error>;
 
     /// Does the maintenance that the tables need, now.
     ///
     /// # Errors
     /// Returns the errors of the tables.
     async fn maintain(&self, deadline: Instant) -> Result<(), Error>;
+
+    /// Returns the progress of the shard with the vectors that the corpus wants.
+    async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error>;
 
     /// Returns a page of everything that the shard holds and shows. `after` is empty for the first
     /// page, and otherwise [`ExportPage::next`] of the previous page. Each document is in one page

@@ -26,7 +26,7 @@ const PAGE_BYTES: u64 = 16 << 20;
 /// Maximum number of breaches reported per document: a damaged one may have thousands of chunks.
 const DETAILS: usize = 8;
 
-/// Checks a page of the documents that a caller sees; see [`clew_core::Shard::check`].
+/// Checks a page of the documents that a caller sees; see [`clew_core::ShardAdmin::check`].
 pub(crate) async fn check(
     snapshot: &Snapshot,
     access: &Access,

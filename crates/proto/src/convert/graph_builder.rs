@@ -33,6 +33,23 @@ pub fn batches<T>(tasks: Vec<T>, bytes: impl Fn(&T) -> usize, limits: &Limits) -
     batches
 }
 
+/// Converts the responses to tasks, one for each, in order.
+///
+/// # Errors
+/// Returns [`clew_core::ErrorKind::Internal`] if there is not one response for each task, and the
+/// errors of `convert`.
+pub fn in_order<T, W, R>(
+    tasks: &[T],
+    responses: Vec<W>,
+    convert: impl Fn(W, &T) -> Result<R, Error>,
+) -> Result<Vec<R>, Error> {
+    if responses.len() != tasks.len() {
+        let problem = format!("{} responses to {} tasks", responses.len(), tasks.len());
+        return Err(Error::internal(format!("a graph builder sent {problem}")));
+    }
+    responses.into_iter().zip(tasks).map(|(response, task)| convert(response, task)).collect()
+}
+
 /// Converts summary tasks for the wire.
 pub fn summarise_to_wire(tasks: &[SummaryTask]) -> wire::SummariseRequest {
     let tasks = tasks.iter().map(|task| wire::SummaryTask {

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Error, IfThere, Limits, Shard};
+use clew_core::{Error, IfThere, Limits, ShardAdmin, ShardSearch, ShardStore};
 use clew_proto::convert::shard::{self as convert, SeenShard, ShardRef};
 use clew_proto::convert::{export, ingest, memory, snapshot};
 use clew_proto::shard::v1 as wire;

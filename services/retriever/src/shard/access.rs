@@ -8,8 +8,8 @@ use clew_core::{
     Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
     ClueQuery, CorpusName, Counts, Document, DocumentId, DocumentStatus, DraftedClues, Erasure,
     Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery, MemoryRecord,
-    Reembedded, SegmentId, ShardCopy, ShardIndex, SnapshotName, Span, StoredDocument, Subgraph,
-    TreeNode, TreeQuery,
+    Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch, ShardStore,
+    SnapshotName, Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 use clew_index::{Offer, ShardView};
 use clew_runtime::admission::Permit;
@@ -117,12 +117,14 @@ impl ShardAccess {
     }
 }
 
-#[async_trait]
-impl clew_core::Shard for ShardAccess {
+impl Shard for ShardAccess {
     fn index(&self) -> ShardIndex {
         self.handle.shard
     }
+}
 
+#[async_trait]
+impl ShardStore for ShardAccess {
     async fn accept(
         &self,
         document: Document,
@@ -154,23 +156,6 @@ impl clew_core::Shard for ShardAccess {
         Ok(Erasure { documents, scan, snapshots: snapshots.await })
     }
 
-    async fn candidates(
-        &self,
-        query: &CandidateQuery,
-        deadline: Instant,
-    ) -> Result<Candidates, Error> {
-        let shard = self.handle.shard.0;
-        let span = child(|| tracing::info_span!("shard.search", shard));
-        let search = async {
-            let _permit = self.handle.searching.try_enter(1)?;
-            let whose = self.handle.corpus.takes_turns_as();
-            let _turn = self.handle.turns.searches.enter(whose, deadline).await?;
-            let work = async |view: ShardView| Ok(view.candidates(query).await?);
-            self.read("searching the shard", deadline, work).await
-        };
-        metrics::stage("search_shard", Box::pin(search.instrument(span))).await
-    }
-
     async fn documents(
         &self,
         ids: &[DocumentId],
@@ -190,12 +175,25 @@ impl clew_core::Shard for ShardAccess {
     async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
         self.read("counting", deadline, async |view| Ok(view.counts())).await
     }
+}
 
-    async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error> {
-        let _permit = self.handle.searching.try_enter(1)?;
-        let view = self.view(deadline).await?;
-        let checking = self.handle.tally.check(self.handle.shard, &view, &self.handle.claim, query);
-        within(deadline, "checking documents", checking).await
+#[async_trait]
+impl ShardSearch for ShardAccess {
+    async fn candidates(
+        &self,
+        query: &CandidateQuery,
+        deadline: Instant,
+    ) -> Result<Candidates, Error> {
+        let shard = self.handle.shard.0;
+        let span = child(|| tracing::info_span!("shard.search", shard));
+        let search = async {
+            let _permit = self.handle.searching.try_enter(1)?;
+            let whose = self.handle.corpus.takes_turns_as();
+            let _turn = self.handle.turns.searches.enter(whose, deadline).await?;
+            let work = async |view: ShardView| Ok(view.candidates(query).await?);
+            self.read("searching the shard", deadline, work).await
+        };
+        metrics::stage("search_shard", Box::pin(search.instrument(span))).await
     }
 
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
@@ -246,9 +244,15 @@ impl clew_core::Shard for ShardAccess {
         };
         self.search("drafting clues", deadline, work).await
     }
+}
 
-    async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error> {
-        self.read("asking the storage", deadline, async |view| Ok(view.reader().reembedded())).await
+#[async_trait]
+impl ShardAdmin for ShardAccess {
+    async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error> {
+        let _permit = self.handle.searching.try_enter(1)?;
+        let view = self.view(deadline).await?;
+        let checking = self.handle.tally.check(self.handle.shard, &view, &self.handle.claim, query);
+        within(deadline, "checking documents", checking).await
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
@@ -257,6 +261,10 @@ impl clew_core::Shard for ShardAccess {
             reply,
         })
         .await
+    }
+
+    async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error> {
+        self.read("asking the storage", deadline, async |view| Ok(view.reader().reembedded())).await
     }
 
     async fn export(&self, after: &str, deadline: Instant) -> Result<ExportPage, Error> {

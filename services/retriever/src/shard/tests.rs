@@ -12,10 +12,10 @@ use clew_core::{
     Access, Account, Attributes, CandidateQuery, Chunking, Clock, CorpusSettings, Counts, Document,
     Embedding, Encoder, EncoderIdentity, Encoders, Error, ErrorKind, Extraction, ExtractionTask,
     Filter, GraphBuilder, GraphBuilders, GraphQuery, Grouping, IfThere, Labels, Like, MediaType,
-    NoMemoryModel, Priority, ReembedStep, SearchMode, Shard as _, ShardIndex, Span,
-    StructureSettings, Summary, SummaryTask, TextKind, Timestamp,
+    NoMemoryModel, Priority, ReembedStep, SearchMode, ShardAdmin as _, ShardIndex,
+    ShardSearch as _, ShardStore as _, Span, StructureSettings, Summary, SummaryTask, TextKind,
+    Timestamp,
 };
-use clew_graph_builder::{Extractive, GraphBuilderConfig};
 use clew_index::Place;
 use clew_testkit::{Fault, FaultyStore};
 use futures::StreamExt;
@@ -217,8 +217,7 @@ impl Bench {
         at_poison: Option<(Point, Failing)>,
         config: RetrieverConfig,
     ) -> Self {
-        let builders = Arc::new(Extractive::new(&GraphBuilderConfig::default()));
-        Self::with(tables, at_poison, config, None, builders).await
+        Self::with(tables, at_poison, config, None, Arc::new(Rules)).await
     }
 
     /// Starts a shard whose documents `graph_builders` read.
@@ -595,12 +594,39 @@ async fn segments_are_read_in_view_of_what_their_document_is_about() {
     bench.stop().await;
 }
 
+/// Graph builder that reads by rules, at once.
+struct Rules;
+
+impl GraphBuilders for Rules {
+    fn on(&self, _account: &Account) -> Arc<dyn GraphBuilder> {
+        Arc::new(Self)
+    }
+
+    fn rehearsal(&self) -> Arc<dyn GraphBuilder> {
+        Arc::new(Self)
+    }
+}
+
+#[async_trait]
+impl GraphBuilder for Rules {
+    async fn summarise(&self, tasks: Vec<SummaryTask>, _: Instant) -> Result<Vec<Summary>, Error> {
+        Ok(tasks.iter().map(clew_tree::summarise).collect())
+    }
+
+    async fn extract(
+        &self,
+        tasks: Vec<ExtractionTask>,
+        _: Instant,
+    ) -> Result<Vec<Extraction>, Error> {
+        Ok(tasks.iter().map(clew_graph::extract).collect())
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entities_are_stored_with_vectors_and_found_by_them_after_a_restart() {
     let structure = Some(StructureSettings::default());
-    let builders = || Arc::new(Extractive::new(&GraphBuilderConfig::default()));
     let with = async |tables: &InMemory| {
-        Bench::with(tables, None, RetrieverConfig::default(), structure, builders()).await
+        Bench::with(tables, None, RetrieverConfig::default(), structure, Arc::new(Rules)).await
     };
     let bench = with(&InMemory::new()).await;
     bench.accept("crete", "Daedalus built the Labyrinth for Minos.").await;
