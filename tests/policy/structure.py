@@ -20,8 +20,6 @@ else:
 
 WORKSPACE = Path(__file__).resolve().parent.parent.parent
 COMMENT_WIDTH = 100
-# Crates whose circles are known and are being opened.
-KNOTTED = {"crates/index"}
 
 
 def members():
@@ -135,8 +133,6 @@ class Modules:
 
 def circles(crates):
     for folder in crates:
-        if str(folder.relative_to(WORKSPACE)) in KNOTTED:
-            continue
         for circle in Modules(folder / "src").circles():
             yield f"{folder.relative_to(WORKSPACE)}: these files import each other: {', '.join(circle)}"
 

@@ -48,6 +48,7 @@ mod catalogue;
 mod error;
 mod read;
 mod registry;
+mod settings;
 mod shard;
 mod storage;
 mod table;
@@ -56,20 +57,25 @@ mod values;
 pub use backup::snapshots::{Snapshots, WholeSnapshot};
 pub use error::{Cause, Error, Result};
 pub use read::reader::{ShardReader, ShardView};
-pub use read::structure::{
-    DocumentNodes, DocumentSegments, NodeRow, SegmentNode, StructuredDocument, UpperGap, UpperRow,
-};
+pub use registry::Registry;
+pub use registry::format::Registered;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
-pub use registry::act_as_next_release;
-pub use registry::{Registered, Registry};
-pub use shard::accept::{Committed, DerivedDocument, EmbeddedChunk, Failure, Offer, Outcome};
+pub use registry::format::act_as_next_release;
+pub use settings::{ShardSettings, Takeover, Tuning};
+pub use shard::Shard;
 pub use shard::maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
-pub use shard::{Shard, ShardSettings, Takeover, Tuning};
 pub use storage::Place;
 pub use storage::probe::{Broken, Probed};
 pub use storage::s3::{ObjectStoreSettings, Secret};
 pub use storage::url::Location;
 pub use table::TableStatistics;
-pub use table::schema::{TableKind, VectorColumn};
+pub use table::kind::TableKind;
+pub use table::vectors::VectorColumn;
+pub use values::derived::{Committed, DerivedDocument, EmbeddedChunk};
 pub use values::due::{DueDocument, Lag};
+pub use values::failure::Failure;
+pub use values::nodes::{
+    DocumentNodes, DocumentSegments, NodeRow, SegmentNode, StructuredDocument, UpperGap, UpperRow,
+};
+pub use values::offer::{Offer, Outcome};

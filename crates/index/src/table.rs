@@ -1,21 +1,24 @@
 //! One table of a shard: wraps the storage engine's handle with our errors and our durability.
 
+pub(crate) mod column;
+pub(crate) mod engine;
 pub(crate) mod fence;
 pub(crate) mod filter;
+pub(crate) mod kind;
 pub(crate) mod named_files;
 pub(crate) mod rows;
 pub(crate) mod schema;
+pub(crate) mod vectors;
 
 use std::collections::HashSet;
 use std::fs;
 use std::future::Future;
 use std::num::NonZeroU64;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::record_batch::RecordBatch;
-use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use lance::Dataset;
 use lance::dataset::cleanup::{CleanupFileKind, CleanupPolicy};
 use lance::dataset::{ColumnAlteration, ReadParams, WriteParams};
@@ -24,7 +27,7 @@ use lance_table::format::Fragment;
 use lance_table::io::commit::CommitHandler;
 use lancedb::datafusion::prelude::Expr;
 use lancedb::index::IndexConfig;
-use lancedb::query::{ExecutableQuery, Query, QueryBase, Select};
+use lancedb::query::{QueryBase, Select};
 use lancedb::table::{
     CompactionOptions, NewColumnTransform, OptimizeAction, OptimizeOptions, WriteOptions,
 };
@@ -32,12 +35,13 @@ use lancedb::{Connection, Table};
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 
 use crate::error::{Error, Operation, Result};
-use crate::read::view::{StoredVectors, Vectors};
-use crate::shard::ShardSettings;
 use crate::storage::durable::{self, MANIFESTS, SyncedFolder};
 use crate::storage::{Place, on_files};
+use crate::table::engine::{run, scan};
 use crate::table::fence::Fence;
-use crate::table::schema::{IndexWanted, TableKind, VectorColumn};
+use crate::table::kind::TableKind;
+use crate::table::schema::IndexWanted;
+use crate::table::vectors::{StoredVectors, VectorColumn, fingerprint_of, vectors_in};
 
 /// Maximum number of conditions in one predicate: deeper trees could exhaust the planner's stack.
 const MAX_CONDITIONS: usize = 200;
@@ -190,7 +194,7 @@ impl Stored {
         let stored = self.run(Operation::Read, self.table.schema()).await?;
         schema::check(self.kind, &stored, wanted)?;
         let is_only = |field: &Field| wanted.len() == 1 && wanted[0].name == *field.name();
-        let needed = schema::vectors_in(&stored).filter(|it| !it.is_nullable() && !is_only(it));
+        let needed = vectors_in(&stored).filter(|it| !it.is_nullable() && !is_only(it));
         let relaxed: Vec<ColumnAlteration> = needed
             .map(|field| ColumnAlteration::new(field.name().clone()).set_nullable(true))
             .collect();
@@ -201,20 +205,17 @@ impl Stored {
         self.add_columns(missing.map(VectorColumn::field).collect()).await
     }
 
-    /// Returns the vector columns that the table has, with the wanted and the searched ones.
-    pub(crate) async fn vectors(&self, settings: &ShardSettings) -> Result<Vectors> {
+    /// Returns the vector columns that the table has, wanted or not. `first` is the fingerprint of
+    /// the corpus' first model.
+    pub(crate) async fn vectors(&self, first: &str) -> Result<Vec<StoredVectors>> {
         let stored = self.run(Operation::Read, self.table.schema()).await?;
         let column = |field: &FieldRef| {
             let DataType::FixedSizeList(_, dimension) = field.data_type() else { return None };
             let (name, dimension) = (field.name().clone(), usize::try_from(*dimension).ok()?);
-            let encoder = schema::fingerprint_of(&name, &settings.first).to_owned();
+            let encoder = fingerprint_of(&name, first).to_owned();
             Some(StoredVectors { name, encoder, dimension })
         };
-        Ok(Vectors {
-            there: schema::vectors_in(&stored).filter_map(column).collect(),
-            wanted: settings.vectors.iter().map(|column| column.name.clone()).collect(),
-            searched: settings.searched.clone(),
-        })
+        Ok(vectors_in(&stored).filter_map(column).collect())
     }
 
     /// Drops columns and their indexes. Their values leave the disk when the rows are rewritten.
@@ -443,7 +444,7 @@ impl Stored {
     /// vectors of deleted rows.
     pub(crate) async fn rebuild_indexes(&self) -> Result<()> {
         let stored = self.run(Operation::Read, self.table.schema()).await?;
-        let of_vectors = schema::vectors_in(&stored).map(|it| it.name().clone());
+        let of_vectors = vectors_in(&stored).map(|it| it.name().clone());
         let all = self.kind.scalar_indexes().into_iter().chain(self.kind.text_index());
         for wanted in all.chain(of_vectors.map(IndexWanted::of_vectors)) {
             if self.has_index(&wanted).await? {
@@ -594,43 +595,6 @@ impl Stored {
     fn error(&self, operation: Operation, source: crate::error::Cause) -> Error {
         Error::of_table(self.kind, operation, source)
     }
-}
-
-/// Runs an operation of the storage engine on a table. The engine may panic on damaged files; a
-/// panic becomes an error of the operation.
-pub(crate) async fn run<T>(
-    table: TableKind,
-    operation: Operation,
-    work: impl Future<Output = lancedb::Result<T>>,
-) -> Result<T> {
-    // A panic leaves only the engine's own state half-done, which is opened anew or read again.
-    match AssertUnwindSafe(work).catch_unwind().await {
-        Ok(result) => result.map_err(failed(table, operation)),
-        Err(_) => Err(Error::of_table(table, operation, "the storage engine panicked".into())),
-    }
-}
-
-/// Returns the conversion of the storage engine's errors about a table.
-pub(crate) fn failed(
-    table: TableKind,
-    operation: Operation,
-) -> impl FnOnce(lancedb::Error) -> Error {
-    move |error| Error::of_table(table, operation, error.into())
-}
-
-/// Calls `visit` with every batch that `query` returns.
-pub(crate) async fn scan(
-    table: TableKind,
-    query: Query,
-    mut visit: impl FnMut(&RecordBatch) -> Result<()>,
-) -> Result<()> {
-    let mut stream = run(table, Operation::Read, query.execute()).await?;
-    while let Some(batch) =
-        run(table, Operation::Read, stream.try_next().map_err(Into::into)).await?
-    {
-        visit(&batch)?;
-    }
-    Ok(())
 }
 
 async fn heal(table: &Place, kind: TableKind) -> Result<()> {
@@ -836,7 +800,7 @@ mod tests {
         assert!(matches!(a.begin_removal().await, Err(Error::LostRace { .. })));
         assert_eq!(newest(&b).await, before);
         let again = owned(temporary.path()).await;
-        again.scan(&[schema::column::DOCUMENT_ID], |_| Ok(())).await.unwrap();
+        again.scan(&[column::DOCUMENT_ID], |_| Ok(())).await.unwrap();
         assert!(matches!(b.begin_removal().await, Err(Error::LostRace { .. })));
     }
 

@@ -13,13 +13,16 @@ use clew_core::{
 use lancedb::query::{QueryBase, Select};
 
 use crate::catalogue::reading::Reading;
-use crate::catalogue::record::{DocumentRecord, Facts, SourceFacts};
+use crate::catalogue::record::DocumentRecord;
 use crate::error::Result;
-use crate::read::view::{Snapshot, Vectors};
+use crate::read::view::Snapshot;
+use crate::table::column;
+use crate::table::engine::scan;
 use crate::table::filter;
+use crate::table::kind::TableKind;
 use crate::table::rows::{ChunkKey, ChunkRow, Rows, StoredNode};
-use crate::table::scan;
-use crate::table::schema::{TableKind, column, is_of_vectors};
+use crate::table::vectors::{Vectors, is_of_vectors};
+use crate::values::facts::{Facts, SourceFacts};
 
 /// Approximate bytes of documents that are read at once.
 const PAGE_BYTES: u64 = 16 << 20;
@@ -357,8 +360,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::catalogue::record::{ChunkFacts, NodeFacts, Wanted};
-    use crate::read::structure::NodeRow;
+    use crate::catalogue::record::Wanted;
+    use crate::values::facts::{ChunkFacts, NodeFacts};
+    use crate::values::nodes::NodeRow;
 
     const RECIPE: Recipe = Recipe(3);
     const WANTED: Recipes = Recipes { wanted: RECIPE, as_good: None };

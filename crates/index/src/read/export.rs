@@ -34,10 +34,11 @@ use crate::catalogue::record::DocumentRecord;
 use crate::error::{Error, Result};
 use crate::read::reader::ShardReader;
 use crate::read::view::Snapshot;
+use crate::table::column;
+use crate::table::engine::scan;
 use crate::table::filter;
+use crate::table::kind::TableKind;
 use crate::table::rows::{NodeOwner, Rows, StoredNode};
-use crate::table::scan;
-use crate::table::schema::{TableKind, column};
 
 /// Approximate bytes of documents in a page. With the data derived from them it is several times as
 /// much.

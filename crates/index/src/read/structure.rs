@@ -8,298 +8,26 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use clew_core::{
-    Access, DocumentId, DocumentShape, Extraction, Labels, NodeId, Recipe, SegmentId, ShardIndex,
-    Span, StoredDocument, TreeNode, UpperKey, UpperNode, UpperTree, Version,
+    DocumentId, DocumentShape, Extraction, NodeId, SegmentId, ShardIndex, Span, StoredDocument,
+    TreeNode, UpperKey, UpperNode, Version,
 };
 use lancedb::query::{QueryBase, Select};
 
-use crate::catalogue::record::{DocumentRecord, NodeFacts};
+use crate::catalogue::corpus_tree::SeenUpper;
 use crate::error::{Error, Result};
 use crate::read::reader::{ShardReader, ShardView, read_sources};
 use crate::read::view::Snapshot;
-use crate::shard::Shard;
-use crate::shard::accept::refuse_duplicates;
+use crate::table::column;
+use crate::table::engine::scan;
 use crate::table::filter;
-use crate::table::rows::{self, Rows, StoredNode};
-use crate::table::scan;
-use crate::table::schema::{TableKind, column};
-
-/// Node of a document's tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeRow {
-    /// Level in the tree: 0 for a segment.
-    pub level: u32,
-    /// Position among the nodes of its level, from 0.
-    pub ordinal: u32,
-    /// Whether it is the root.
-    pub is_root: bool,
-    /// Range of the document's text that the node covers.
-    pub span: Span,
-    /// Summary of that range.
-    pub summary: String,
-    /// Key of what the node was made of: a node with the same key need not be made again.
-    pub key: String,
-    /// Extraction of a segment, as [`encode`](SegmentNode::encode) writes it. Empty for other
-    /// nodes.
-    pub extraction: String,
-}
-
-/// Nodes of a document's tree, all or some.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DocumentNodes {
-    /// The document.
-    pub document_id: DocumentId,
-    /// Its version.
-    pub version: Version,
-    /// Recipe of the tree.
-    pub recipe: Recipe,
-    /// Title of the document.
-    pub title: String,
-    /// Number of nodes that existed when these were made. If their number has changed since, these
-    /// are dropped.
-    pub known: u64,
-    /// Number of nodes of the complete tree.
-    pub nodes: u64,
-    /// Nodes that do not exist yet.
-    pub rows: Vec<NodeRow>,
-}
-
-/// Node of the corpus tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpperRow {
-    /// Key of the node, derived from its children.
-    pub key: UpperKey,
-    /// Number of levels between the node and the documents, at least 1.
-    pub level: u32,
-    /// Summary of what it covers.
-    pub summary: String,
-}
-
-/// Node of the corpus tree that is to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpperGap {
-    /// Its key.
-    pub key: UpperKey,
-    /// Its level.
-    pub level: u32,
-    /// Summaries of its children, in order.
-    pub parts: Vec<String>,
-}
-
-/// Segment with its extraction.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SegmentNode {
-    /// Position among the document's segments, from 0.
-    pub ordinal: u32,
-    /// Its range in the document's text.
-    pub span: Span,
-    /// Its entities and relations.
-    pub extraction: Extraction,
-}
-
-/// Document whose tree and graph are visible.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StructuredDocument {
-    /// The document.
-    pub document_id: DocumentId,
-    /// Its version.
-    pub version: Version,
-    /// Recipe of its tree and graph.
-    pub recipe: Recipe,
-    /// Labels that a caller must hold to see them.
-    pub labels: Labels,
-}
-
-/// Visible segments of a document.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DocumentSegments {
-    /// The document.
-    pub document_id: DocumentId,
-    /// Its version.
-    pub version: Version,
-    /// Recipe of the segments.
-    pub recipe: Recipe,
-    /// Title of the document.
-    pub title: String,
-    /// The segments, in order.
-    pub segments: Vec<SegmentNode>,
-}
-
-impl SegmentNode {
-    /// Encodes an extraction for storage.
-    ///
-    /// # Errors
-    /// Returns [`Error::Invalid`] if it cannot be encoded.
-    pub fn encode(extraction: &Extraction) -> Result<String> {
-        serde_json::to_string(extraction)
-            .map_err(|error| Error::invalid("extraction", error.to_string()))
-    }
-
-    fn decode(text: &str) -> Result<Extraction> {
-        serde_json::from_str(text).map_err(|error| Error::Corrupt {
-            what: format!("table `{}`", TableKind::Nodes),
-            source: error.into(),
-        })
-    }
-}
-
-impl Shard {
-    /// Commits nodes of documents' trees, all in one commit. Drops documents that were forgotten,
-    /// replaced, or written to by another call meanwhile, and returns their ids.
-    ///
-    /// # Errors
-    /// Returns [`Error::Invalid`] if an id occurs twice; nothing is written then. Otherwise returns
-    /// a storage error.
-    pub async fn commit_nodes(&mut self, documents: Vec<DocumentNodes>) -> Result<Vec<DocumentId>> {
-        refuse_duplicates(documents.iter().map(|of| &of.document_id))?;
-        self.begin_write().await?;
-        let (fresh, stale): (Vec<_>, Vec<_>) =
-            documents.into_iter().partition(|of| self.continues(of));
-        if !fresh.is_empty() {
-            self.nodes.append(vec![rows::nodes(&fresh)?]).await?;
-            for of in &fresh {
-                let added = of.rows.len() as u64;
-                let (version, recipe, nodes) = (of.version, of.recipe, of.nodes);
-                self.catalogue.change(&of.document_id, |known| {
-                    let mut made = known.nodes.iter_mut();
-                    match made.find(|made| (made.version, made.recipe) == (version, recipe)) {
-                        Some(made) => made.rows += added,
-                        None => known.nodes.push(NodeFacts { version, recipe, rows: added, nodes }),
-                    }
-                });
-            }
-            let ids: Vec<DocumentId> = fresh.iter().map(|of| of.document_id.clone()).collect();
-            self.sweep_documents(&ids).await?;
-            self.nodes.sync().await?;
-            self.publish().await?;
-        }
-        self.end_write();
-        Ok(stale.into_iter().map(|of| of.document_id).collect())
-    }
-
-    /// Returns whether these nodes are to be made and the nodes that existed before them are
-    /// unchanged.
-    fn continues(&self, of: &DocumentNodes) -> bool {
-        let wanted = self.settings.wanted();
-        let record = self.catalogue.get(&of.document_id);
-        record.is_some_and(|record| {
-            record.structure_due().is_some_and(|due| due.version == of.version)
-                && wanted.structure == Some(of.recipe)
-                && record.nodes_made(of.version, wanted) == of.known
-                && !of.rows.is_empty()
-        })
-    }
-
-    /// Commits nodes of the corpus tree, all in one commit. Leaves out those that exist already or
-    /// are not wanted.
-    ///
-    /// # Errors
-    /// Returns a storage error.
-    pub async fn commit_upper(&mut self, rows: Vec<UpperRow>) -> Result<()> {
-        self.begin_write().await?;
-        let wanted = self.catalogue.upper_tree(self.settings.max_children());
-        let mut seen = HashSet::new();
-        let is_missing = |row: &UpperRow| {
-            wanted.get(&row.key).is_some() && !self.catalogue.upper().contains(&row.key)
-        };
-        let fresh: Vec<UpperRow> =
-            rows.into_iter().filter(|row| is_missing(row) && seen.insert(row.key)).collect();
-        if !fresh.is_empty() {
-            self.nodes.append(vec![rows::upper_nodes(&fresh)?]).await?;
-            self.catalogue.add_upper(fresh.iter().map(|row| row.key));
-            self.sweep_upper().await?;
-            self.nodes.sync().await?;
-            self.publish().await?;
-        }
-        self.end_write();
-        Ok(())
-    }
-}
-
-/// Corpus tree above the documents of a shard's state.
-#[derive(Debug)]
-pub(crate) struct UpperView {
-    tree: UpperTree,
-    /// Documents by id, each with the sum of the bytes of all texts before it.
-    documents: Vec<(DocumentId, u64)>,
-    /// Places of the documents that require labels, in order, with these labels.
-    labelled: Vec<(usize, Labels)>,
-    of_key: HashMap<UpperKey, usize>,
-    bytes: u64,
-}
-
-/// Part of the corpus tree that a caller sees: the nodes of which the caller may see all documents.
-/// The summary of any other node could reveal a hidden document, so the caller reads the nodes
-/// below it instead.
-struct SeenUpper<'a> {
-    view: &'a UpperView,
-    /// Places of the hidden documents, in order.
-    hidden: Vec<usize>,
-}
-
-impl<'a> SeenUpper<'a> {
-    fn of(snapshot: &'a Snapshot, access: &Access) -> Self {
-        let view = UpperView::of(snapshot);
-        let hidden = view.labelled.iter().filter(|(_, needed)| !access.admits(needed));
-        Self { view, hidden: hidden.map(|(place, _)| *place).collect() }
-    }
-
-    fn sees(&self, documents: &Range<usize>) -> bool {
-        let first = self.hidden.partition_point(|place| *place < documents.start);
-        self.hidden.get(first).is_none_or(|place| *place >= documents.end)
-    }
-
-    /// Returns the node of this key, if the tree has one and the caller sees it.
-    fn get(&self, key: &UpperKey) -> Option<&'a UpperNode> {
-        self.view.tree.get(key).filter(|node| self.sees(&node.documents))
-    }
-
-    /// Returns whether this is the key of a document that the caller sees.
-    fn sees_document(&self, key: &UpperKey) -> bool {
-        self.view.of_key.get(key).is_some_and(|&place| self.sees(&(place..place + 1)))
-    }
-}
-
-impl UpperView {
-    fn of(snapshot: &Snapshot) -> &Self {
-        let upper: &OnceLock<Self> = &snapshot.upper;
-        upper.get_or_init(|| {
-            let mut view = Self {
-                tree: UpperTree::default(),
-                documents: Vec::new(),
-                labelled: Vec::new(),
-                of_key: HashMap::new(),
-                bytes: 0,
-            };
-            let mut keys = Vec::new();
-            for (record, key) in snapshot.catalogue.structured() {
-                view.of_key.insert(key, view.documents.len());
-                if !record.needs().is_empty() {
-                    view.labelled.push((view.documents.len(), record.needs().clone()));
-                }
-                view.documents.push((record.id.clone(), view.bytes));
-                view.bytes += bytes_of(record);
-                keys.push((record.id.clone(), key));
-            }
-            view.tree = UpperTree::new(&keys, snapshot.max_children);
-            view
-        })
-    }
-
-    fn bytes_of(&self, documents: &Range<usize>) -> u64 {
-        let before = |place: usize| self.documents.get(place).map_or(self.bytes, |(_, sum)| *sum);
-        before(documents.end) - before(documents.start)
-    }
-}
-
-fn bytes_of(record: &DocumentRecord) -> u64 {
-    let live = record.live().map(|live| live.version);
-    let source = record.facts.sources.iter().find(|source| Some(source.version) == live);
-    source.map_or(0, |source| source.bytes)
-}
+use crate::table::kind::TableKind;
+use crate::table::rows::{Rows, StoredNode};
+use crate::values::nodes::{
+    DocumentSegments, NodeRow, SegmentNode, StructuredDocument, UpperGap, UpperRow,
+};
 
 impl ShardReader {
     /// Returns the documents whose tree and graph are to be made now, as [`ShardReader::due`] does
@@ -354,7 +82,7 @@ impl ShardReader {
     /// Returns a storage error.
     pub async fn upper_gaps(&self, limit: usize) -> Result<Vec<UpperGap>> {
         let snapshot = self.snapshot();
-        let view = UpperView::of(&snapshot);
+        let view = snapshot.upper();
         let there = snapshot.catalogue.upper();
         let is_there = |key: &UpperKey| view.tree.get(key).is_none() || there.contains(key);
         let mut gaps: Vec<(&UpperKey, &UpperNode)> = view
@@ -410,7 +138,7 @@ impl ShardReader {
         let mut documents: HashMap<DocumentId, DocumentSegments> = HashMap::new();
         for StoredNode { document_id, version, recipe, title, row } in live(&snapshot, rows) {
             let NodeRow { ordinal, span, .. } = row;
-            let extraction = SegmentNode::decode(&row.extraction)?;
+            let extraction = extraction_of(&row.extraction)?;
             let empty = || {
                 let segments = Vec::new();
                 DocumentSegments {
@@ -446,8 +174,8 @@ impl ShardView {
         limit: usize,
     ) -> Result<Vec<TreeNode>> {
         let snapshot = self.snapshot();
-        let view = UpperView::of(&snapshot);
-        let seen = SeenUpper::of(&snapshot, self.access());
+        let view = snapshot.upper();
+        let seen = SeenUpper::new(snapshot.upper(), self.access());
         let mut tops = Vec::new();
         let mut todo: Vec<UpperKey> = view.tree.root().into_iter().collect();
         while let Some(key) = todo.pop() {
@@ -498,7 +226,7 @@ impl ShardView {
         let snapshot = self.snapshot();
         match node {
             NodeId::Upper { key, .. } => {
-                let seen = SeenUpper::of(&snapshot, self.access());
+                let seen = SeenUpper::new(snapshot.upper(), self.access());
                 let children = seen.get(key).map(|node| node.children.clone());
                 let children = children.unwrap_or_default();
                 let mut shown = shown(&snapshot, shard, &children).await?;
@@ -564,6 +292,14 @@ impl ShardView {
         };
         Ok(found.into_iter().filter_map(with_text).collect())
     }
+}
+
+/// Decodes the extraction of a segment.
+fn extraction_of(text: &str) -> Result<Extraction> {
+    serde_json::from_str(text).map_err(|error| Error::Corrupt {
+        what: format!("table `{}`", TableKind::Nodes),
+        source: error.into(),
+    })
 }
 
 /// Returns rows of nodes of documents, of every version. If `place` is given, only nodes of that
@@ -671,7 +407,7 @@ async fn shown(
     shard: ShardIndex,
     keys: &[UpperKey],
 ) -> Result<HashMap<UpperKey, TreeNode>> {
-    let view = UpperView::of(snapshot);
+    let view = snapshot.upper();
     let (upper, documents): (Vec<UpperKey>, Vec<UpperKey>) =
         keys.iter().copied().partition(|key| view.tree.get(key).is_some());
     let mut shown = HashMap::new();

@@ -1,88 +1,24 @@
 //! Writes of a shard: accepts documents, commits their chunks, records failures.
 
-use std::collections::HashSet;
-
 use clew_core::{
-    Accepted, Access, Chunk, Document, DocumentId, ErrorKind, FailureStatus, IfThere, Novelty,
-    Recipe, Stage, StoredDocument, Timestamp, Version,
+    Accepted, Access, Document, DocumentId, FailureStatus, IfThere, Novelty, Stage, StoredDocument,
+    Timestamp, Version,
 };
 
-use crate::catalogue::record::{ChunkFacts, FailureFacts, SourceFacts};
 use crate::error::{Error, Result};
-use crate::shard::{Shard, ShardSettings};
+use crate::settings::ShardSettings;
+use crate::shard::Shard;
 use crate::table::filter;
 use crate::table::rows;
+use crate::values::derived::{Committed, DerivedDocument, EmbeddedChunk};
+use crate::values::facts::{ChunkFacts, FailureFacts, SourceFacts};
+use crate::values::failure::Failure;
+use crate::values::ids::refuse_duplicates;
+use crate::values::offer::{Offer, Outcome};
+use crate::values::vector::is_direction;
 
 /// Maximum bytes of text in one batch of rows: text columns count bytes in 32 bits.
 const BATCH_BYTES: usize = 256 << 20;
-
-/// Chunk with its embeddings.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EmbeddedChunk {
-    /// The chunk.
-    pub chunk: Chunk,
-    /// Vectors, one for each of [`crate::ShardSettings::vectors`]: `[dimension]` each, of finite
-    /// numbers that are not all zero.
-    pub vectors: Vec<Vec<f32>>,
-}
-
-/// All chunks of a document version.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DerivedDocument {
-    /// The document as it was stored.
-    pub document: Document,
-    /// Its version.
-    pub version: Version,
-    /// Recipe by which the chunks were made.
-    pub recipe: Recipe,
-    /// Chunks by ordinal from 0, at least one.
-    pub chunks: Vec<EmbeddedChunk>,
-}
-
-/// Outcome of an offer in a commit that succeeded: accepted, or refused by
-/// [`Access::check_replaced`] or [`IfThere::check_replaced`].
-pub type Outcome = std::result::Result<Accepted, clew_core::Error>;
-
-/// Document that a caller offers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Offer {
-    /// The document.
-    pub document: Document,
-    /// Access of the caller, whose document replaces only what the caller sees.
-    pub access: Access,
-    /// Whether the document may replace an existing one.
-    pub if_there: IfThere,
-}
-
-/// Outcome of a commit of chunks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Committed {
-    /// Number of documents that searches find by the committed chunks from now on.
-    pub documents: u64,
-    /// Number of chunks written.
-    pub chunks: u64,
-    /// Documents left out because they were forgotten, replaced by a newer version, or committed
-    /// already.
-    pub dropped: Vec<DocumentId>,
-}
-
-/// Failed attempt to index a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The document.
-    pub document_id: DocumentId,
-    /// Version that was tried.
-    pub version: Version,
-    /// Stage at which it failed.
-    pub stage: Stage,
-    /// Kind of the error.
-    pub kind: ErrorKind,
-    /// Message for callers.
-    pub message: String,
-    /// Time of the next attempt. `None` sets the document aside. In any case it is set aside after
-    /// [`crate::Tuning::attempts`] failed attempts.
-    pub next_try: Option<Timestamp>,
-}
 
 impl Shard {
     /// Accepts documents from a caller who holds all labels; see [`Shard::accept_offers`].
@@ -358,24 +294,6 @@ impl Shard {
     }
 }
 
-/// Returns whether cosine similarity to `vector` is a number.
-pub(crate) fn is_direction(vector: &[f32]) -> bool {
-    vector.iter().all(|x| x.is_finite()) && vector.iter().any(|&x| x != 0.0)
-}
-
-pub(crate) fn refuse_duplicates<'a>(ids: impl Iterator<Item = &'a DocumentId>) -> Result<()> {
-    let mut seen = HashSet::new();
-    for id in ids {
-        if !seen.insert(id) {
-            return Err(Error::invalid(
-                "document.id",
-                format!("expected each id once in a request, got `{id}` twice"),
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// Size of the text that goes into one row or several.
 trait TextSize {
     fn text_bytes(&self) -> usize;
@@ -408,14 +326,6 @@ fn fitting<T: TextSize>(rows: &[T]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn directions_are_finite_and_not_zero() {
-        assert!(is_direction(&[0.0, 1.0]));
-        for bad in [&[0.0, 0.0][..], &[f32::NAN, 1.0], &[f32::INFINITY, 1.0], &[]] {
-            assert!(!is_direction(bad), "{bad:?}");
-        }
-    }
 
     #[test]
     fn batches_are_cut_by_bytes_and_hold_at_least_one_row() {

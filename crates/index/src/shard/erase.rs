@@ -2,21 +2,18 @@
 //! disk.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clew_core::{Access, DocumentId, ErasureScan, Forgotten, UpperKey};
 use lancedb::datafusion::prelude::Expr;
 
-use crate::catalogue::record::{Facts, NodeFacts};
 use crate::error::{Error, Result};
 use crate::shard::Shard;
 use crate::shard::scan::Before;
-use crate::storage::Place;
 use crate::table::Stored;
 use crate::table::filter;
-use crate::table::schema::TableKind;
+use crate::table::kind::TableKind;
+use crate::values::facts::{ChunkFacts, Facts, NodeFacts};
 
 /// Maximum number of documents swept in one round, so that other writes are not held up.
 const SWEEP_DOCUMENTS: usize = 1_000;
@@ -183,9 +180,7 @@ impl Shard {
         let mut nodes = Vec::new();
         for record in ids.iter().filter_map(|id| self.catalogue.get(id)) {
             sources.extend(record.superseded().map(|old| filter::version(&record.id, old)));
-            let orphan = |of: &crate::catalogue::record::ChunkFacts| {
-                filter::derived(&record.id, of.version, of.recipe)
-            };
+            let orphan = |of: &ChunkFacts| filter::derived(&record.id, of.version, of.recipe);
             chunks.extend(record.orphans().map(orphan));
             let orphans = record.orphan_nodes(wanted);
             nodes.extend(orphans.map(|of| filter::derived(&record.id, of.version, of.recipe)));
@@ -289,15 +284,6 @@ impl Shard {
         self.end_write();
         if released { Ok(()) } else { Err(Error::ReadersActive) }
     }
-
-    pub(crate) fn table(&mut self, kind: TableKind) -> &mut Stored {
-        match kind {
-            TableKind::Sources => &mut self.sources,
-            TableKind::Chunks => &mut self.chunks,
-            TableKind::Nodes => &mut self.nodes,
-            TableKind::Failures => &mut self.failures,
-        }
-    }
 }
 
 async fn delete(table: &mut Stored, conditions: Vec<Expr>) -> Result<()> {
@@ -306,66 +292,6 @@ async fn delete(table: &mut Stored, conditions: Vec<Expr>) -> Result<()> {
     }
     table.delete_any(conditions).await?;
     table.sync().await
-}
-
-/// Durable mark that text is to be erased: an empty file in the shard's folder.
-///
-/// Each owner of a contested shard has a mark of its own name. An owner that was suspended while it
-/// erased removes, when it resumes, only marks that existed when it began, and not the mark of a
-/// later owner that has forgotten something meanwhile.
-#[derive(Debug)]
-pub(crate) struct ErasureMark {
-    shard: Place,
-    own: String,
-    set: BTreeSet<String>,
-    /// Whether any mark is set, for readers.
-    is_wanted: Arc<AtomicBool>,
-}
-
-/// Prefix of the names of marks.
-pub(crate) const MARK: &str = "erasure-wanted";
-
-impl ErasureMark {
-    /// Reads the existing marks, for the owner of that number. Call it after the takeover: an
-    /// earlier owner whose deletion succeeded had set its mark before.
-    pub(crate) async fn read(shard: &Place, owner: Option<u64>) -> Result<Self> {
-        let names = shard.names("look for an interrupted erasure").await?;
-        let set: BTreeSet<String> =
-            names.into_iter().filter(|name| name.starts_with(MARK)).collect();
-        Ok(Self {
-            shard: shard.clone(),
-            own: owner.map_or(MARK.to_owned(), |number| format!("{MARK}-{number}")),
-            is_wanted: Arc::new(AtomicBool::new(!set.is_empty())),
-            set,
-        })
-    }
-
-    /// Returns the flag that tells readers whether erasure is wanted.
-    pub(crate) fn is_wanted(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.is_wanted)
-    }
-
-    fn is_set(&self) -> bool {
-        !self.set.is_empty()
-    }
-
-    async fn set(&mut self) -> Result<()> {
-        if !self.set.contains(&self.own) {
-            self.shard.put_mark(&self.own, "remember the erasure").await?;
-            self.set.insert(self.own.clone());
-        }
-        self.is_wanted.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    async fn clear(&mut self) -> Result<()> {
-        while let Some(name) = self.set.first() {
-            self.shard.remove_file(name, "end the erasure").await?;
-            self.set.pop_first();
-        }
-        self.is_wanted.store(false, Ordering::Release);
-        Ok(())
-    }
 }
 
 /// Maximum number of further rounds in which leftovers are removed before they are reported.
@@ -384,25 +310,4 @@ fn is_unfinished(name: &str) -> bool {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     };
     file.starts_with(".tmp") || file.rsplit_once('#').is_some_and(is_numbered)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn an_earlier_owner_takes_away_only_the_marks_it_knows() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = Place::from(folder.path());
-        let mut a = ErasureMark::read(&place, Some(5)).await.unwrap();
-        a.set().await.unwrap();
-        let mut b = ErasureMark::read(&place, Some(9)).await.unwrap();
-        assert!(b.is_set());
-        b.set().await.unwrap();
-        a.clear().await.unwrap();
-        assert!(!a.is_set());
-        assert!(ErasureMark::read(&place, None).await.unwrap().is_set());
-        b.clear().await.unwrap();
-        assert!(!ErasureMark::read(&place, None).await.unwrap().is_set());
-    }
 }

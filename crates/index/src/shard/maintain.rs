@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::read::view::Vectors;
-use crate::shard::{Shard, Tuning};
+use crate::settings::Tuning;
+use crate::shard::Shard;
 use crate::table::TableStatistics;
-use crate::table::schema::{IndexWanted, TableKind, VectorColumn};
+use crate::table::kind::TableKind;
+use crate::table::schema::IndexWanted;
+use crate::table::vectors::VectorColumn;
 
 /// Figures that say how much maintenance a shard needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -243,9 +245,10 @@ impl Shard {
         if self.settled_for() < self.settings.tuning.vectors_linger {
             return Ok(Vec::new());
         }
-        let Vectors { there, wanted, .. } = self.chunks.vectors(&self.settings).await?;
+        let there = self.chunks.vectors(&self.settings.first).await?;
         let names = there.into_iter().map(|column| column.name);
-        Ok(names.filter(|name| !wanted.contains(name)).collect())
+        let is_wanted = |name: &String| self.settings.vectors.iter().any(|it| it.name == *name);
+        Ok(names.filter(|name| !is_wanted(name)).collect())
     }
 
     /// Ends a write that changed how a table's rows are stored.

@@ -26,13 +26,14 @@ use lancedb::query::{QueryBase, Select};
 
 use crate::error::{Operation, Result};
 use crate::shard::Shard;
-use crate::shard::erase::MARK;
-use crate::shard::memories;
+use crate::storage::erasure_mark::MARK;
+use crate::storage::memories;
+use crate::table::column;
+use crate::table::engine::{run, scan};
 use crate::table::filter;
+use crate::table::kind::TableKind;
 use crate::table::named_files::{INDEXES, NamedFiles};
 use crate::table::rows::{NodeOwner, Rows};
-use crate::table::schema::{TableKind, column};
-use crate::table::{run, scan};
 
 /// Maximum bytes that are searched for texts, in whole files, the smallest first.
 const SEARCHED: u64 = 16 << 20;
@@ -409,12 +410,12 @@ mod tests {
     };
 
     use super::*;
-    use crate::read::structure::{DocumentNodes, NodeRow};
-    use crate::shard::accept::{DerivedDocument, EmbeddedChunk};
-    use crate::shard::{ShardSettings, Takeover, Tuning};
+    use crate::settings::{ShardSettings, Takeover, Tuning};
     use crate::storage::Place;
     use crate::table::rows;
-    use crate::table::schema::VectorColumn;
+    use crate::table::vectors::VectorColumn;
+    use crate::values::derived::{DerivedDocument, EmbeddedChunk};
+    use crate::values::nodes::{DocumentNodes, NodeRow};
 
     const RECIPE: Recipe = Recipe(3);
     const PATIENCE: Duration = Duration::from_secs(5);

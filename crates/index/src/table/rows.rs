@@ -9,16 +9,19 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use clew_core::{
-    AttributeName, Attributes, ChunkId, ContentHash, CorpusName, Document, DocumentId,
+    AttributeName, Attributes, ChunkId, ContentHash, CorpusName, Document, DocumentId, ErrorKind,
     FailureStatus, Labels, MediaType, Recipe, Span, Stage, StoredDocument, Timestamp, UpperKey,
     Version,
 };
 
-use crate::catalogue::record::{FailureFacts, SourceFacts, kind_name, kind_of_name};
 use crate::error::{Error, Result};
-use crate::read::structure::{DocumentNodes, NodeRow, UpperRow};
-use crate::shard::accept::{DerivedDocument, EmbeddedChunk};
-use crate::table::schema::{TableKind, VectorColumn, attribute_item, column};
+use crate::table::column;
+use crate::table::kind::TableKind;
+use crate::table::schema::attribute_item;
+use crate::table::vectors::VectorColumn;
+use crate::values::derived::{DerivedDocument, EmbeddedChunk};
+use crate::values::facts::{FailureFacts, SourceFacts};
+use crate::values::nodes::{DocumentNodes, NodeRow, UpperRow};
 
 /// Row of `chunks` without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -556,9 +559,47 @@ fn split_content(content: &str, title_bytes: usize) -> Option<(&str, &str)> {
     Some((content.get(..title_bytes)?, content.get(title_bytes + 1..)?))
 }
 
+/// Returns the name by which an error kind is stored.
+fn kind_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidInput => "invalid_input",
+        ErrorKind::NotFound => "not_found",
+        ErrorKind::AlreadyExists => "already_exists",
+        ErrorKind::Unauthenticated => "unauthenticated",
+        ErrorKind::Denied => "denied",
+        ErrorKind::WrongState => "wrong_state",
+        ErrorKind::LostRace => "lost_race",
+        ErrorKind::Exhausted => "exhausted",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::DeadlineExceeded => "deadline_exceeded",
+        ErrorKind::DataLoss => "data_loss",
+        ErrorKind::Internal => "internal",
+    }
+}
+
+/// Returns the error kind that is stored by this name.
+fn kind_of_name(name: &str) -> Option<ErrorKind> {
+    use ErrorKind::*;
+    [
+        InvalidInput,
+        NotFound,
+        AlreadyExists,
+        Unauthenticated,
+        Denied,
+        WrongState,
+        LostRace,
+        Exhausted,
+        Unavailable,
+        DeadlineExceeded,
+        DataLoss,
+        Internal,
+    ]
+    .into_iter()
+    .find(|&kind| kind_name(kind) == name)
+}
+
 #[cfg(test)]
 mod tests {
-    use clew_core::ErrorKind;
     use proptest::prelude::*;
 
     use super::*;
@@ -615,6 +656,14 @@ mod tests {
         let rows = vec![("a".parse().unwrap(), facts)];
         let batch = failures(&rows).unwrap();
         assert_eq!(Rows::new(TableKind::Failures, &batch).failure_facts().unwrap(), rows);
+    }
+
+    #[test]
+    fn every_kind_of_failure_has_a_name_that_leads_back() {
+        for name in ["exhausted", "internal", "data_loss"] {
+            assert_eq!(kind_of_name(name).map(kind_name), Some(name));
+        }
+        assert_eq!(kind_of_name("other"), None);
     }
 
     #[test]
