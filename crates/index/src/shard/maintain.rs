@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::settings::Tuning;
 use crate::shard::Shard;
-use crate::table::TableStatistics;
 use crate::table::kind::TableKind;
 use crate::table::schema::IndexWanted;
+use crate::table::statistics::TableStatistics;
 use crate::table::vectors::VectorColumn;
 
 /// Figures that say how much maintenance a shard needs.
