@@ -9,7 +9,8 @@ use clew_core::{DocumentId, Recipe, UpperKey, Version};
 use crate::error::Result;
 use crate::table::column;
 use crate::table::kind::TableKind;
-use crate::table::rows::{NodeOwner, Rows};
+use crate::table::rows::Rows;
+use crate::table::rows::nodes::NodeOwner;
 use crate::values::facts::{ChunkFacts, Facts, NodeFacts};
 
 /// Facts that rows add up to, in whatever order the rows come.

@@ -20,7 +20,9 @@ use crate::table::column;
 use crate::table::engine::scan;
 use crate::table::filter;
 use crate::table::kind::TableKind;
-use crate::table::rows::{ChunkKey, ChunkRow, Rows, StoredNode};
+use crate::table::rows::Rows;
+use crate::table::rows::chunks::{ChunkKey, ChunkRow};
+use crate::table::rows::nodes::StoredNode;
 use crate::table::vectors::{Vectors, is_of_vectors};
 use crate::values::facts::{Facts, SourceFacts};
 

@@ -26,7 +26,8 @@ use crate::table::column;
 use crate::table::engine::{failed, run};
 use crate::table::filter;
 use crate::table::kind::TableKind;
-use crate::table::rows::{ChunkKey, ChunkRow, Rows};
+use crate::table::rows::Rows;
+use crate::table::rows::chunks::{ChunkKey, ChunkRow};
 use crate::table::vectors::StoredVectors;
 use crate::values::vector::is_direction;
 

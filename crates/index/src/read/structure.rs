@@ -24,7 +24,8 @@ use crate::table::column;
 use crate::table::engine::scan;
 use crate::table::filter;
 use crate::table::kind::TableKind;
-use crate::table::rows::{Rows, StoredNode};
+use crate::table::rows::Rows;
+use crate::table::rows::nodes::StoredNode;
 use crate::values::nodes::{
     DocumentSegments, NodeRow, SegmentNode, StructuredDocument, UpperGap, UpperRow,
 };

@@ -111,7 +111,7 @@ impl Shard {
         let mut rest = changed;
         while !rest.is_empty() {
             let (some, others) = rest.split_at(fitting(rest));
-            batches.push(rows::sources(some)?);
+            batches.push(rows::sources::batch(some)?);
             rest = others;
         }
         self.sources.append(batches).await?;
@@ -185,7 +185,7 @@ impl Shard {
         while !rest.is_empty() {
             let (some, others) = rest.split_at(fitting(rest));
             let ShardSettings { corpus, vectors, .. } = &self.settings;
-            batches.push(rows::chunks(corpus, vectors, some)?);
+            batches.push(rows::chunks::batch(corpus, vectors, some)?);
             rest = others;
         }
         self.chunks.append(batches).await?;
@@ -258,7 +258,7 @@ impl Shard {
             if recorded.iter().any(|(id, _)| has_row(id)) {
                 self.failures.delete_any(replaced).await?;
             }
-            self.failures.append(vec![rows::failures(&recorded)?]).await?;
+            self.failures.append(vec![rows::failures::batch(&recorded)?]).await?;
             self.failures.sync().await?;
             for (id, facts) in recorded {
                 self.catalogue.change(&id, |known| known.failure = Some(facts));

@@ -33,7 +33,8 @@ use crate::table::engine::{run, scan};
 use crate::table::filter;
 use crate::table::kind::TableKind;
 use crate::table::named_files::{INDEXES, NamedFiles};
-use crate::table::rows::{NodeOwner, Rows};
+use crate::table::rows::Rows;
+use crate::table::rows::nodes::NodeOwner;
 
 /// Maximum bytes that are searched for texts, in whole files, the smallest first.
 const SEARCHED: u64 = 16 << 20;
@@ -492,7 +493,7 @@ mod tests {
             nodes: 1,
             rows: vec![row],
         };
-        shard.nodes.append(vec![rows::nodes(&[nodes]).unwrap()]).await.unwrap();
+        shard.nodes.append(vec![rows::nodes::batch(&[nodes]).unwrap()]).await.unwrap();
     }
 
     #[tokio::test]

@@ -30,7 +30,7 @@ impl Shard {
         let (fresh, stale): (Vec<_>, Vec<_>) =
             documents.into_iter().partition(|of| self.continues(of));
         if !fresh.is_empty() {
-            self.nodes.append(vec![rows::nodes(&fresh)?]).await?;
+            self.nodes.append(vec![rows::nodes::batch(&fresh)?]).await?;
             for of in &fresh {
                 let added = of.rows.len() as u64;
                 let (version, recipe, nodes) = (of.version, of.recipe, of.nodes);
@@ -79,7 +79,7 @@ impl Shard {
         let fresh: Vec<UpperRow> =
             rows.into_iter().filter(|row| is_missing(row) && seen.insert(row.key)).collect();
         if !fresh.is_empty() {
-            self.nodes.append(vec![rows::upper_nodes(&fresh)?]).await?;
+            self.nodes.append(vec![rows::nodes::upper_batch(&fresh)?]).await?;
             self.catalogue.add_upper(fresh.iter().map(|row| row.key));
             self.sweep_upper().await?;
             self.nodes.sync().await?;

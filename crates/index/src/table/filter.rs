@@ -6,7 +6,7 @@ use lancedb::datafusion::prelude::{Expr, lit};
 use lancedb::expr::col;
 
 use crate::table::column;
-use crate::table::rows::attribute_text;
+use crate::table::rows::arrays::attribute_text;
 
 /// Returns the condition that a search's filter puts on a row of `chunks` or `sources`, or `None`
 /// if there is none.
