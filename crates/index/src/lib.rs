@@ -64,7 +64,7 @@ pub use registry::format::Registered;
 pub use registry::format::act_as_next_release;
 pub use settings::{ShardSettings, Takeover, Tuning};
 pub use shard::Shard;
-pub use shard::maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
+pub use shard::plan::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
 pub use storage::Place;
 pub use storage::probe::{Broken, Probed};
 pub use storage::s3::{ObjectStoreSettings, Secret};

@@ -1,11 +1,17 @@
 //! Writer of a shard, with the state that it keeps.
 
 mod accept;
+mod batches;
+mod derive;
 mod erase;
-pub(crate) mod maintain;
+mod failures;
+mod forget;
+mod maintain;
 mod memories;
+pub(crate) mod plan;
 mod scan;
 mod structure;
+mod sweep;
 
 use std::convert::Infallible;
 use std::sync::OnceLock;

@@ -15,8 +15,8 @@ impl Shard {
     /// searches find. Returns whether it did.
     ///
     /// # Errors
-    /// Returns [`Error::LostRace`] if another process owns the shard; the memory is not stored
-    /// then. Otherwise returns a storage error.
+    /// Returns [`crate::Error::LostRace`] if another process owns the shard; the memory is not
+    /// stored then. Otherwise returns a storage error.
     pub async fn commit_memory(
         &mut self,
         record: MemoryRecord,

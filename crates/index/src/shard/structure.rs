@@ -22,8 +22,8 @@ impl Shard {
     /// replaced, or written to by another call meanwhile, and returns their ids.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if an id occurs twice; nothing is written then. Otherwise returns
-    /// a storage error.
+    /// Returns [`crate::Error::Invalid`] if an id occurs twice; nothing is written then. Otherwise
+    /// returns a storage error.
     pub async fn commit_nodes(&mut self, documents: Vec<DocumentNodes>) -> Result<Vec<DocumentId>> {
         refuse_duplicates(documents.iter().map(|of| &of.document_id))?;
         self.begin_write().await?;
