@@ -39,6 +39,23 @@
 //! documents these are. Chunks also carry their labels in a column, so that a search leaves them
 //! out before it scores.
 //!
+//! # Modules
+//!
+//! A module imports only modules above it. `error` also knows the names of the tables.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `error` | errors, by what a caller can do about them |
+//! | `values` | what callers hand to a shard and get back, and what it knows of its documents |
+//! | `storage` | a place: files and objects, their durability, the files beside the tables |
+//! | `table` | one table: columns, rows, indexes, the fence |
+//! | `catalogue` | the documents of a shard in memory: what is visible and what is due |
+//! | `settings` | what a shard is opened with |
+//! | `read` | views and what reads them: searches, trees and graphs, exports, checks |
+//! | `shard` | the writer, a file for each thing that it does |
+//! | `registry` | the corpora of a data directory |
+//! | `backup` | snapshots of corpora |
+//!
 //! # Out of scope
 //!
 //! Fusion of rankings, embedding, actors, clocks and retries: callers bring them.
