@@ -22,8 +22,6 @@ else:
 
 WORKSPACE = Path(__file__).resolve().parent.parent.parent
 COMMENT_WIDTH = 100
-# Crates whose circles are known and are being opened.
-KNOTTED = {"crates/index"}
 # The service that wires the others, and may depend on them.
 WIRING = "services/clew"
 # Services that are built without the tensor library, and the crate that names it.
@@ -65,7 +63,7 @@ def paths_of(tree, prefix=()):
 
 
 class Modules:
-    """The modules of a crate, one for each file, and who imports whom."""
+    """The modules of a crate, one for each file but those of tests alone, and who imports whom."""
 
     def __init__(self, source):
         self.uses, self.exports = {}, {}
@@ -75,6 +73,13 @@ class Modules:
             if name == ("main",) and (source / "lib.rs").exists():
                 continue
             code[() if name in {("lib",), ("main",)} else name] = without_comments(file.read_text())
+        tests = {
+            (*module, name)
+            for module, text in code.items()
+            for name in re.findall(r"^#\[cfg\(test\)\]\n(?:pub(?:\([^)]*\))? )?mod (\w+);", text, re.MULTILINE)
+        }
+        for module in [m for m in code if any(m[:end] in tests for end in range(1, len(m) + 1))]:
+            del code[module]
         for module, text in code.items():
             used = []
             for public, tree in re.findall(r"^\s*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);", text, re.MULTILINE):
@@ -141,8 +146,6 @@ class Modules:
 
 def circles(crates):
     for folder in crates:
-        if str(folder.relative_to(WORKSPACE)) in KNOTTED:
-            continue
         for circle in Modules(folder / "src").circles():
             yield f"{folder.relative_to(WORKSPACE)}: these files import each other: {', '.join(circle)}"
 

@@ -1,7 +1,9 @@
 //! Snapshots of corpora: takes, finds, deletes and restores them.
 
+mod copy;
 mod deletion;
+mod description;
 mod holding;
 mod restore;
 pub(crate) mod snapshots;
-pub(crate) mod transfer;
+mod transfer;

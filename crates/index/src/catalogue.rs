@@ -3,6 +3,7 @@
 //! The catalogue is a persistent map. A copy costs nothing, so each view of the shard has its own,
 //! and a change costs the logarithm of its size. A million documents take about half a gigabyte.
 
+pub(crate) mod corpus_tree;
 pub(crate) mod reading;
 pub(crate) mod record;
 
@@ -16,8 +17,9 @@ use clew_core::{
 };
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
-use crate::catalogue::record::{DocumentRecord, Facts, Wanted};
+use crate::catalogue::record::{DocumentRecord, Wanted};
 use crate::values::due::{DueDocument, Lag};
+use crate::values::facts::Facts;
 
 /// All documents of a shard.
 #[derive(Clone, Debug)]
@@ -382,7 +384,7 @@ mod tests {
     use clew_core::{ContentHash, DocumentState, ErrorKind, FailureStatus, Recipe, Recipes, Stage};
 
     use super::*;
-    use crate::catalogue::record::{ChunkFacts, FailureFacts, SourceFacts};
+    use crate::values::facts::{ChunkFacts, FailureFacts, SourceFacts};
 
     const WANTED: Wanted =
         Wanted { chunks: Recipes { wanted: Recipe(1), as_good: None }, structure: None };

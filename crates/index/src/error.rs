@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clew_core::{CorpusName, ErrorKind, SnapshotName};
 
-use crate::table::schema::TableKind;
+use crate::table::kind::TableKind;
 
 /// Result of this crate's operations.
 pub type Result<T> = std::result::Result<T, Error>;

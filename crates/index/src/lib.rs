@@ -39,6 +39,23 @@
 //! documents these are. Chunks also carry their labels in a column, so that a search leaves them
 //! out before it scores.
 //!
+//! # Modules
+//!
+//! A module imports only modules above it. `error` also knows the names of the tables.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `error` | errors, by what a caller can do about them |
+//! | `values` | what callers hand to a shard and get back, and what it knows of its documents |
+//! | `storage` | a place: files and objects, their durability, the files beside the tables |
+//! | `table` | one table: columns, rows, indexes, the fence |
+//! | `catalogue` | the documents of a shard in memory: what is visible and what is due |
+//! | `settings` | what a shard is opened with |
+//! | `read` | views and what reads them: searches, trees and graphs, exports, checks |
+//! | `shard` | the writer, a file for each thing that it does |
+//! | `registry` | the corpora of a data directory |
+//! | `backup` | snapshots of corpora |
+//!
 //! # Out of scope
 //!
 //! Fusion of rankings, embedding, actors, clocks and retries: callers bring them.
@@ -48,6 +65,7 @@ mod catalogue;
 mod error;
 mod read;
 mod registry;
+mod settings;
 mod shard;
 mod storage;
 mod table;
@@ -56,20 +74,25 @@ mod values;
 pub use backup::snapshots::{Snapshots, WholeSnapshot};
 pub use error::{Cause, Error, Result};
 pub use read::reader::{ShardReader, ShardView};
-pub use read::structure::{
-    DocumentNodes, DocumentSegments, NodeRow, SegmentNode, StructuredDocument, UpperGap, UpperRow,
-};
+pub use registry::Registry;
+pub use registry::format::Registered;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
-pub use registry::act_as_next_release;
-pub use registry::{Registered, Registry};
-pub use shard::accept::{Committed, DerivedDocument, EmbeddedChunk, Failure, Offer, Outcome};
-pub use shard::maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
-pub use shard::{Shard, ShardSettings, Takeover, Tuning};
+pub use registry::format::act_as_next_release;
+pub use settings::{ShardSettings, Takeover, Tuning};
+pub use shard::Shard;
+pub use shard::plan::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
 pub use storage::Place;
 pub use storage::probe::{Broken, Probed};
 pub use storage::s3::{ObjectStoreSettings, Secret};
 pub use storage::url::Location;
-pub use table::TableStatistics;
-pub use table::schema::{TableKind, VectorColumn};
+pub use table::kind::TableKind;
+pub use table::statistics::TableStatistics;
+pub use table::vectors::VectorColumn;
+pub use values::derived::{Committed, DerivedDocument, EmbeddedChunk};
 pub use values::due::{DueDocument, Lag};
+pub use values::failure::Failure;
+pub use values::nodes::{
+    DocumentNodes, DocumentSegments, NodeRow, SegmentNode, StructuredDocument, UpperGap, UpperRow,
+};
+pub use values::offer::{Offer, Outcome};

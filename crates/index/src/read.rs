@@ -5,5 +5,5 @@ mod check;
 mod export;
 pub(crate) mod reader;
 mod search;
-pub(crate) mod structure;
+mod structure;
 pub(crate) mod view;

@@ -1,143 +1,36 @@
 //! Writer of a shard, with the state that it keeps.
 
-pub(crate) mod accept;
-pub(crate) mod erase;
-pub(crate) mod maintain;
-pub(crate) mod memories;
-pub(crate) mod scan;
+mod accept;
+mod batches;
+mod derive;
+mod erase;
+mod failures;
+mod forget;
+mod maintain;
+mod memories;
+pub(crate) mod plan;
+mod scan;
+mod structure;
+mod sweep;
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use clew_core::{CorpusName, CorpusSettings, Recipe, Recipes};
 use tokio::sync::oneshot;
 
 use crate::catalogue::Catalogue;
 use crate::catalogue::reading::Reading;
-use crate::catalogue::record::Wanted;
 use crate::error::{Error, Result};
 use crate::read::reader::ShardReader;
 use crate::read::view::{Publisher, Snapshot};
-use crate::shard::erase::ErasureMark;
-use crate::shard::memories::MemoryFiles;
+use crate::settings::{ShardSettings, Takeover};
 use crate::storage::Place;
+use crate::storage::erasure_mark::ErasureMark;
+use crate::storage::memories::MemoryFiles;
 use crate::table::Stored;
-use crate::table::schema::{TableKind, VectorColumn};
-
-/// Settings that a shard is opened with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardSettings {
-    /// Corpus of the shard. Chunk ids are derived from it.
-    pub corpus: CorpusName,
-    /// Recipes that chunks should be made by. Searches find a document by its other chunks until it
-    /// has these.
-    pub recipes: Recipes,
-    /// Recipe that trees and graphs should be made by, with the maximum number of children of a
-    /// tree node. `None` if there should be none; existing ones are then swept.
-    pub structure: Option<(Recipe, u32)>,
-    /// Vector columns, by name: one, or two while the corpus moves from one model to another.
-    pub vectors: Vec<VectorColumn>,
-    /// Fingerprint of the model whose vectors are searched, unless a query says otherwise.
-    pub searched: String,
-    /// Fingerprint of the corpus' first model.
-    pub first: String,
-    /// Limits of maintenance and of retries.
-    pub tuning: Tuning,
-}
-
-impl ShardSettings {
-    /// Returns the settings of the shards of a corpus.
-    pub fn of(corpus: &CorpusSettings) -> Self {
-        Self {
-            corpus: corpus.name.clone(),
-            recipes: corpus.recipes(),
-            structure: corpus
-                .structure_recipe()
-                .zip(corpus.structure.map(|structure| structure.max_children)),
-            vectors: VectorColumn::all_of(corpus),
-            searched: corpus.encoder.fingerprint(),
-            first: corpus.first_encoder().fingerprint(),
-            tuning: Tuning::default(),
-        }
-    }
-
-    fn check(&self) -> Result<()> {
-        for VectorColumn { encoder, .. } in &self.vectors {
-            if !(1..=MAX_DIMENSION).contains(&encoder.dimension) {
-                return Err(Error::invalid(
-                    "dimension",
-                    format!("expected 1 to {MAX_DIMENSION}, got {}", encoder.dimension),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn wanted(&self) -> Wanted {
-        let structure = self.structure.map(|(recipe, _)| recipe);
-        Wanted { chunks: self.recipes, structure }
-    }
-
-    pub(crate) fn max_children(&self) -> u32 {
-        self.structure.map_or(2, |(_, max_children)| max_children)
-    }
-}
-
-/// Limits of maintenance and of retries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tuning {
-    /// Number of failed attempts after which a document is set aside.
-    pub attempts: u32,
-    /// Number of rows from which a table has scalar indexes. Below it, a filter reads every row,
-    /// which takes a few milliseconds.
-    pub index_rows: u64,
-    /// Number of chunks from which there is a vector index. Below it, every vector is compared.
-    /// 20,000 vectors of 384 dimensions take about 15 ms.
-    pub vector_index_rows: u64,
-    /// Number of chunks outside an index that a search may have to read besides it. Their words
-    /// count towards each other's scores but not towards those of the indexed chunks.
-    pub unindexed_chunks: u64,
-    /// Stored bytes of documents outside the index of whole documents that a search may have to
-    /// read besides it.
-    pub unindexed_document_bytes: u64,
-    /// Number of fragments with fewer than 100,000 rows from which they are merged. Each costs a
-    /// search file accesses.
-    pub small_fragments: u64,
-    /// Number of stored versions of a table from which old ones are removed.
-    pub versions: u64,
-    /// Time for which the vectors of an abandoned model are kept, for callers that do not know yet
-    /// that it was abandoned. Longer than a question that is already being answered can take.
-    pub vectors_linger: Duration,
-}
-
-impl Default for Tuning {
-    fn default() -> Self {
-        Self {
-            attempts: 8,
-            index_rows: 2_000,
-            vector_index_rows: 20_000,
-            unindexed_chunks: 4_000,
-            unindexed_document_bytes: 1 << 20,
-            small_fragments: 32,
-            versions: 64,
-            vectors_linger: Duration::from_secs(600),
-        }
-    }
-}
-
-/// Way in which an owner obtains a shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Takeover {
-    /// No other process opens the shard for writing, which something outside ensures, such as a
-    /// lock on the directory. If another does so anyway, the second to write fails with
-    /// [`Error::LostRace`].
-    Uncontested,
-    /// From any current owner. Once the shard is open, no write of an earlier owner succeeds,
-    /// whatever that owner believes. The text names this owner; it is kept in the tables for people
-    /// to read.
-    By(String),
-}
+use crate::table::kind::TableKind;
+use crate::table::vectors::Vectors;
 
 /// Writer of one shard. Only the newest owner's writes succeed. Readers are independent of it.
 #[derive(Debug)]
@@ -223,6 +116,16 @@ impl Shard {
     /// Returns where the shard is stored.
     pub(crate) fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// Returns one of the shard's tables.
+    pub(crate) fn table(&mut self, kind: TableKind) -> &mut Stored {
+        match kind {
+            TableKind::Sources => &mut self.sources,
+            TableKind::Chunks => &mut self.chunks,
+            TableKind::Nodes => &mut self.nodes,
+            TableKind::Failures => &mut self.failures,
+        }
     }
 
     /// Returns the settings that are in effect.
@@ -321,7 +224,11 @@ async fn shown(
     settings: &ShardSettings,
     catalogue: Catalogue,
 ) -> Result<impl FnOnce(oneshot::Sender<Infallible>) -> Snapshot> {
-    let vectors = chunks.vectors(settings).await?;
+    let vectors = Vectors {
+        there: chunks.vectors(&settings.first).await?,
+        wanted: settings.vectors.iter().map(|column| column.name.clone()).collect(),
+        searched: settings.searched.clone(),
+    };
     let (sources, chunks) = (sources.pinned().await?, chunks.pinned().await?);
     let (nodes, corpus) = (nodes.pinned().await?, settings.corpus.clone());
     let max_children = settings.max_children();
@@ -337,6 +244,3 @@ async fn shown(
         _held: held,
     })
 }
-
-/// Maximum dimension of the vectors of a shard.
-const MAX_DIMENSION: u32 = 65_536;

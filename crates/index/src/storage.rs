@@ -5,9 +5,14 @@
 
 mod copies;
 pub(crate) mod durable;
+pub(crate) mod erasure_mark;
+mod listing;
+pub(crate) mod memories;
 pub(crate) mod objects;
 pub(crate) mod probe;
 pub(crate) mod s3;
+mod session;
+pub(crate) mod unique;
 pub(crate) mod url;
 
 use std::fs;
@@ -16,21 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lance::session::Session;
 use lance_io::object_store::ObjectStoreRegistry;
 use object_store::ObjectStore;
 
 use crate::error::{Error, Result};
 use crate::storage::objects::Objects;
+use crate::storage::session::session;
 use crate::storage::url::Location;
-
-/// Maximum bytes of a shard's indexes that the storage engine caches in memory, so that searches
-/// need not read them again. Together with [`METADATA_CACHE`], enough for the indexes of some
-/// 100,000 passages. By default the engine caches seven gigabytes per shard, most of them of
-/// removed versions.
-const INDEX_CACHE: usize = 96 << 20;
-/// Maximum bytes of descriptions of a shard's files that the storage engine caches in memory.
-const METADATA_CACHE: usize = 32 << 20;
 
 /// Storage location that all possible owners of a shard can reach.
 #[derive(Clone, Debug)]
@@ -305,11 +302,6 @@ fn remove_if_empty(folder: &Path) -> io::Result<()> {
         }
         removed => removed,
     }
-}
-
-/// Returns a session of the storage engine: its caches for a shard, and the stores that it knows.
-pub(crate) fn session(stores: ObjectStoreRegistry) -> Arc<Session> {
-    Arc::new(Session::new(INDEX_CACHE, METADATA_CACHE, Arc::new(stores)))
 }
 
 /// Runs file operations off the asynchronous threads.

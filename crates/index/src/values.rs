@@ -1,3 +1,11 @@
-//! Values that callers hand to a shard and get back. They know no tables.
+//! Values of a shard: what callers hand to it and get back, and what it knows of its documents.
+//! They know no tables.
 
+pub(crate) mod derived;
 pub(crate) mod due;
+pub(crate) mod facts;
+pub(crate) mod failure;
+pub(crate) mod ids;
+pub(crate) mod nodes;
+pub(crate) mod offer;
+pub(crate) mod vector;

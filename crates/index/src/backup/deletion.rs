@@ -14,18 +14,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use clew_core::{CorpusName, DeletionStep, SnapshotDeletion, SnapshotName, Timestamp};
 use futures::{StreamExt, TryStreamExt};
-use serde::{Deserialize, Serialize};
 
-use crate::backup::snapshots::{
-    DESCRIPTION, READING, Snapshots, WholeSnapshot, digest_of, to_json,
-};
+use crate::backup::description::{DESCRIPTION, Described, READING, Tombstone, digest_of, to_json};
+use crate::backup::snapshots::{Snapshots, WholeSnapshot};
 use crate::error::{Error, Result};
-use crate::registry::unique;
 use crate::storage::Place;
 use crate::storage::objects::PARALLEL;
+use crate::storage::unique::unique;
 
-/// Format of a tombstone: beyond what earlier releases know, so that they refuse it.
-const FORMAT: u32 = u32::MAX;
 /// Empty file of a snapshot that is being restored from. Each step of the restore writes it again.
 const RESTORING: &str = "restoring";
 /// Time after its last step for which a snapshot counts as being taken or restored from: a step
@@ -38,38 +34,6 @@ const LEFTOVER_BUDGET: Duration = Duration::from_secs(2);
 
 const DELETING: &str = "delete the snapshot";
 const MARKING: &str = "mark the snapshot as being restored from";
-
-/// Content that replaces the description of a snapshot that is being deleted.
-#[derive(Debug, Serialize, Deserialize)]
-struct Tombstone {
-    format: u32,
-    /// Release that wrote it, for people.
-    written_by: String,
-    /// Identifier of the deletion.
-    deleted: String,
-}
-
-/// Content of the file with a snapshot's description.
-pub(crate) enum Described {
-    /// No such file: the snapshot is being taken, or was given up.
-    Not,
-    /// A description.
-    Whole(Bytes),
-    /// A tombstone.
-    Deleted(Bytes),
-}
-
-impl Described {
-    pub(crate) async fn read(place: &Place) -> Result<Self> {
-        let Some(bytes) = place.get_file(DESCRIPTION, None, READING).await? else {
-            return Ok(Self::Not);
-        };
-        Ok(match serde_json::from_slice::<Tombstone>(&bytes) {
-            Ok(_) => Self::Deleted(bytes),
-            Err(_) => Self::Whole(bytes),
-        })
-    }
-}
 
 impl Snapshots {
     /// Continues to delete a snapshot, complete or not, also of a corpus that is gone. Starts to
@@ -109,11 +73,7 @@ impl Snapshots {
             let files = place.files(READING).await?.len() as u64;
             return Ok(DeletionStep { files, is_done: false });
         }
-        let new = to_json(&Tombstone {
-            format: FORMAT,
-            written_by: env!("CARGO_PKG_VERSION").to_owned(),
-            deleted: unique(),
-        })?;
+        let new = to_json(&Tombstone::new(unique()))?;
         let (is_put, tombstone) = match found {
             Described::Deleted(tombstone) => (true, tombstone),
             Described::Whole(description) => {

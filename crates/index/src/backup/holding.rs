@@ -13,10 +13,11 @@ use tokio::time::Instant;
 
 use crate::backup::snapshots::{Snapshots, WholeSnapshot};
 use crate::error::{Error, Operation, Result};
+use crate::table::column;
+use crate::table::engine::{run, scan};
 use crate::table::filter;
+use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
-use crate::table::schema::{TableKind, column};
-use crate::table::{run, scan};
 
 /// Number of snapshots that are searched at the same time.
 const AT_ONCE: usize = 4;

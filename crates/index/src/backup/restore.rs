@@ -13,11 +13,12 @@ use clew_core::{
 };
 use futures::StreamExt;
 
-use crate::backup::snapshots::{WholeSnapshot, in_time};
-use crate::backup::transfer::FileRecord;
+use crate::backup::snapshots::WholeSnapshot;
+use crate::backup::transfer::{FileRecord, in_time};
 use crate::error::{Error, Result};
 use crate::registry::Registry;
-use crate::shard::{Shard, ShardSettings, Takeover};
+use crate::settings::{ShardSettings, Takeover};
+use crate::shard::Shard;
 use crate::storage::Place;
 
 /// Empty file that marks a corpus as restored: nothing is copied to it any more.

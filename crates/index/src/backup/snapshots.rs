@@ -18,38 +18,18 @@
 //!
 //! Failures are left out: after a restore, the documents are tried again.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
 
-use bytes::Bytes;
-use clew_core::{
-    Access, Copied, CorpusName, CorpusSettings, ShardCopy, ShardIndex, SnapshotName,
-    SnapshotSummary, Timestamp,
+use clew_core::{CorpusName, CorpusSettings, ShardIndex, SnapshotName, SnapshotSummary, Timestamp};
+
+use crate::backup::description::{
+    DESCRIPTION, Described, Description, READING, ShardFiles, ShardPart, WRITING, digest_of,
+    file_of, read_shard, to_json,
 };
-use futures::{Stream, StreamExt};
-use lancedb::Table;
-use serde::{Deserialize, Serialize};
-
-use crate::backup::deletion::Described;
-use crate::backup::transfer::{FileRecord, damaged};
+use crate::backup::transfer::damaged;
 use crate::error::{Error, Result};
-use crate::read::reader::ShardReader;
-use crate::registry::{FORMAT, format_of};
 use crate::storage::Place;
 use crate::storage::url::Location;
-use crate::table::named_files::{INDEXES, NamedFiles, TRANSACTIONS};
-use crate::table::schema::TableKind;
-
-/// File whose presence makes a snapshot complete.
-pub(crate) const DESCRIPTION: &str = "snapshot.json";
-/// Number of files that are copied at the same time.
-const AT_ONCE: usize = 4;
-/// Number of files after which the progress is written down, so that they are not copied again
-/// after a crash.
-const NOTED_AFTER: usize = 64;
-
-pub(crate) const READING: &str = "read the snapshot";
-const WRITING: &str = "write the snapshot";
 
 /// Snapshots of corpora in one place.
 #[derive(Clone, Debug)]
@@ -65,35 +45,6 @@ pub struct WholeSnapshot {
     pub(crate) description: Description,
     /// Hash of its description, which covers all of it.
     pub(crate) digest: String,
-}
-
-/// Stored description of a snapshot.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Description {
-    format: u32,
-    /// Release that wrote it, for people.
-    written_by: String,
-    taken_at: Timestamp,
-    pub corpus: CorpusSettings,
-    /// Shards by index.
-    pub shards: Vec<ShardPart>,
-}
-
-/// Stored description of a shard of a snapshot.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct ShardPart {
-    /// Hash of its list of files.
-    digest: String,
-    documents: u64,
-    files: u64,
-    bytes: u64,
-}
-
-/// Stored list of what a shard holds in a snapshot.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct ShardFiles {
-    documents: u64,
-    pub files: Vec<FileRecord>,
 }
 
 impl Snapshots {
@@ -116,7 +67,7 @@ impl Snapshots {
     }
 
     /// Checks that no complete snapshot has this name, nor one that is being deleted.
-    async fn check_free(&self, corpus: &CorpusName, name: &SnapshotName) -> Result<()> {
+    pub(super) async fn check_free(&self, corpus: &CorpusName, name: &SnapshotName) -> Result<()> {
         match Described::read(&self.place_of(corpus, name)).await? {
             Described::Not => Ok(()),
             Described::Whole(_) => Err(Error::SnapshotExists(name.clone())),
@@ -168,10 +119,7 @@ impl Snapshots {
         for left in found.keys().filter(|name| !named.contains(*name)) {
             place.remove_file(left, WRITING).await?;
         }
-        let written_by = env!("CARGO_PKG_VERSION").to_owned();
-        let corpus = corpus.clone();
-        let format = format_of(&corpus);
-        let description = Description { format, written_by, taken_at, corpus, shards };
+        let description = Description::new(corpus.clone(), shards, taken_at);
         if !place.put_new_file(DESCRIPTION, to_json(&description)?, WRITING).await? {
             self.check_free(&description.corpus.name, name).await?;
             return Err(Error::SnapshotExists(name.clone()));
@@ -198,7 +146,7 @@ impl Snapshots {
                 });
             }
         };
-        let description = description(&bytes)?;
+        let description = Description::parse(&bytes)?;
         if description.corpus.name != *corpus {
             let problem = format!(
                 "expected `{}`, of which the snapshot is: passages hold their corpus' name",
@@ -262,222 +210,4 @@ impl WholeSnapshot {
         let part = part.ok_or_else(|| damaged(DESCRIPTION, format!("it has no {index}")))?;
         read_shard(&self.place, index, &part.digest).await
     }
-}
-
-impl Description {
-    fn summary(&self, name: &SnapshotName) -> SnapshotSummary {
-        SnapshotSummary {
-            corpus: self.corpus.name.clone(),
-            name: name.clone(),
-            taken_at: self.taken_at,
-            documents: self.shards.iter().map(|shard| shard.documents).sum(),
-            files: self.shards.iter().map(|shard| shard.files).sum(),
-            bytes: self.shards.iter().map(|shard| shard.bytes).sum(),
-        }
-    }
-}
-
-impl ShardReader {
-    /// Continues to copy the newest state of the shard to a snapshot. Starts no further file after
-    /// `budget`.
-    ///
-    /// # Errors
-    /// Returns [`Error::SnapshotExists`] if a complete snapshot of that name exists,
-    /// [`Error::SnapshotBeingDeleted`] if one is being deleted, [`Error::LostRace`] if another
-    /// process owns the shard, [`Error::ReadersActive`] while forgotten text is still on the disk,
-    /// or an error of either storage.
-    pub async fn copy_to_snapshot(
-        &self,
-        snapshots: &Snapshots,
-        name: &SnapshotName,
-        shard: ShardIndex,
-        budget: Duration,
-    ) -> Result<ShardCopy> {
-        let until = Instant::now() + budget;
-        // Held to the end: none of its files is removed as long as it is held.
-        let pinned = self.snapshot();
-        // Asked after pinning: the view then holds nothing that was forgotten before, not even as
-        // hidden rows.
-        if self.is_erasure_wanted() {
-            return Err(Error::ReadersActive);
-        }
-        snapshots.check_free(&pinned.corpus, name).await?;
-        let place = snapshots.place_of(&pinned.corpus, name);
-        let to = place.join(&shard.to_string());
-        let mut wanted = BTreeSet::new();
-        for (kind, table) in [
-            (TableKind::Sources, &pinned.sources),
-            (TableKind::Chunks, &pinned.chunks),
-            (TableKind::Nodes, &pinned.nodes),
-        ] {
-            wanted.extend(Box::pin(files_of(kind, table, self.place())).await?);
-        }
-        let found = self.place().files("list the shard's files").await?;
-        let bytes = |name: String| match found.get(&name) {
-            Some(bytes) => Ok((name, *bytes)),
-            None => Err(damaged(&name, "it is not there")),
-        };
-        let mut wanted: BTreeMap<String, u64> =
-            wanted.into_iter().map(bytes).collect::<Result<_>>()?;
-        // A memory that is gone meanwhile is made anew after a restore.
-        let memories = self.memory_files();
-        wanted.extend(
-            memories.into_iter().filter_map(|name| Some((name.clone(), *found.get(&name)?))),
-        );
-
-        let mut noted = Noted::read(&place, shard).await?;
-        let there = to.files(READING).await?;
-        noted.keep(|file| {
-            let is_same = |bytes: Option<&u64>| bytes == Some(&file.bytes);
-            is_same(wanted.get(&file.name)) && is_same(there.get(&file.name))
-        });
-        let missing: Vec<FileRecord> = wanted
-            .iter()
-            .filter(|(name, _)| !noted.files.contains_key(*name))
-            .map(|(name, bytes)| FileRecord::new(name, *bytes))
-            .collect();
-        let (from, to) = (self.place(), &to);
-        let copy = |file: FileRecord| async move { from.copy_file(&file, to, WRITING).await };
-        let mut copies = std::pin::pin!(in_time(missing, until, copy));
-        let mut copied = Ok(());
-        while let Some(result) = copies.next().await {
-            match result {
-                Ok(file) => noted.add(file, &place).await?,
-                Err(error) => copied = Err(error),
-            }
-        }
-        noted.write(&place).await?;
-        copied?;
-        let bytes = noted.files.values().map(|file| file.bytes).sum();
-        let copied = Copied {
-            files: noted.files.len() as u64,
-            of_files: wanted.len() as u64,
-            bytes,
-            of_bytes: wanted.values().sum(),
-        };
-        if copied.files < copied.of_files {
-            return Ok(ShardCopy { copied, digest: None });
-        }
-        if !self.is_current().await? {
-            let source = "the shard has another owner by now".into();
-            return Err(Error::LostRace { table: TableKind::Sources, source });
-        }
-        let documents = pinned.catalogue.counts(&Access::all()).accepted;
-        let files = noted.files.into_values().collect();
-        let listed = to_json(&ShardFiles { documents, files })?;
-        let digest = digest_of(&listed);
-        place.put_file(&file_of(shard), listed, WRITING).await?;
-        Ok(ShardCopy { copied, digest: Some(digest) })
-    }
-}
-
-/// Copies files with `copy`, several at the same time. Starts none after `until` except the first.
-pub(crate) fn in_time<F: Future<Output = Result<FileRecord>>>(
-    files: Vec<FileRecord>,
-    until: Instant,
-    copy: impl FnMut(FileRecord) -> F,
-) -> impl Stream<Item = Result<FileRecord>> {
-    let mut is_first = true;
-    let in_time = move |_: &FileRecord| std::mem::take(&mut is_first) || Instant::now() < until;
-    let files = files.into_iter().take_while(in_time);
-    futures::stream::iter(files.map(copy)).buffer_unordered(AT_ONCE)
-}
-
-/// Progress of copying a shard to an incomplete snapshot.
-struct Noted {
-    name: String,
-    files: BTreeMap<String, FileRecord>,
-    unwritten: usize,
-}
-
-impl Noted {
-    async fn read(place: &Place, shard: ShardIndex) -> Result<Self> {
-        let name = format!("{shard}.part.json");
-        let bytes = place.get_file(&name, None, READING).await?.unwrap_or_default();
-        // If the progress cannot be read, everything is copied again.
-        let files: Vec<FileRecord> = serde_json::from_slice(&bytes).unwrap_or_default();
-        let files = files.into_iter().map(|file| (file.name.clone(), file)).collect();
-        Ok(Self { name, files, unwritten: 0 })
-    }
-
-    fn keep(&mut self, is_kept: impl Fn(&FileRecord) -> bool) {
-        self.files.retain(|_, file| is_kept(file));
-    }
-
-    async fn add(&mut self, file: FileRecord, place: &Place) -> Result<()> {
-        self.files.insert(file.name.clone(), file);
-        self.unwritten += 1;
-        if self.unwritten >= NOTED_AFTER { self.write(place).await } else { Ok(()) }
-    }
-
-    async fn write(&mut self, place: &Place) -> Result<()> {
-        if self.unwritten == 0 {
-            return Ok(());
-        }
-        let files: Vec<&FileRecord> = self.files.values().collect();
-        place.put_file(&self.name, to_json(&files)?, WRITING).await?;
-        self.unwritten = 0;
-        Ok(())
-    }
-}
-
-/// Returns the files of the version that a table shows, by name in the shard's place.
-async fn files_of(kind: TableKind, table: &Table, shard: &Place) -> Result<BTreeSet<String>> {
-    let named = NamedFiles::of(kind, table).await?;
-    let folder = format!("{}.lance", kind.name());
-    let table = shard.join(&folder);
-    let mut files: BTreeSet<String> =
-        named.rows.into_keys().chain(named.deletions.into_keys()).chain(named.manifest).collect();
-    for index in named.indexes {
-        let names = table.join(INDEXES).join(&index).names(READING).await?;
-        files.extend(names.into_iter().map(|name| format!("{INDEXES}/{index}/{name}")));
-    }
-    if let Some(transaction) = named.transaction {
-        // The file exists only if the manifest does not hold the transaction itself. Commits that
-        // read this version look at the transaction that made it.
-        let present = table.join(TRANSACTIONS).names(READING).await?;
-        let is_there = present.contains(&transaction);
-        files.extend(is_there.then(|| format!("{TRANSACTIONS}/{transaction}")));
-    }
-    Ok(files.into_iter().map(|name| format!("{folder}/{name}")).collect())
-}
-
-async fn read_shard(place: &Place, index: ShardIndex, digest: &str) -> Result<ShardFiles> {
-    let name = file_of(index);
-    let bytes = place.get_file(&name, None, READING).await?;
-    let bytes = bytes.ok_or_else(|| damaged(&name, "it is not there"))?;
-    if digest_of(&bytes) != digest {
-        return Err(damaged(&name, "it is not the one that the snapshot was made of"));
-    }
-    serde_json::from_slice(&bytes).map_err(|error| damaged(&name, error.to_string()))
-}
-
-/// Parses a description. Reads the format first, because it decides what else there may be. It is
-/// the format of the settings, the only part that releases have written differently so far. Refuses
-/// a newer one.
-fn description(bytes: &[u8]) -> Result<Description> {
-    #[derive(Deserialize)]
-    struct Versioned {
-        format: u32,
-    }
-    let failed = |error: serde_json::Error| damaged(DESCRIPTION, error.to_string());
-    let Versioned { format } = serde_json::from_slice(bytes).map_err(failed)?;
-    if format > FORMAT {
-        let what = "the snapshot".to_owned();
-        return Err(Error::NewerFormat { what, found: format, known: FORMAT });
-    }
-    serde_json::from_slice(bytes).map_err(failed)
-}
-
-fn file_of(shard: ShardIndex) -> String {
-    format!("{shard}.json")
-}
-
-pub(crate) fn digest_of(bytes: &[u8]) -> String {
-    blake3::hash(bytes).to_hex().to_string()
-}
-
-pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<Bytes> {
-    let json = serde_json::to_vec_pretty(value);
-    json.map(Into::into).map_err(|error| Error::of_file(WRITING, error.into()))
 }

@@ -3,28 +3,28 @@
 //! A file is copied under a unique name and takes its own name once it is complete, synced and
 //! verified. So a process that copies may stop at any moment, and several may copy the same files.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use clew_core::Timestamp;
-use futures::TryStreamExt;
-use object_store::{MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
+use futures::{Stream, StreamExt};
+use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::error::{Error, Result};
-use crate::registry::unique;
 use crate::storage::durable;
-use crate::storage::objects::Objects;
+use crate::storage::unique::unique;
 use crate::storage::{Kind, Place, on_files};
 
 /// Bytes that are read or written at once: an object store takes parts of an object from 5 MiB.
 const PART: usize = 8 << 20;
+
+/// Number of files that are copied at the same time.
+const AT_ONCE: usize = 4;
 
 /// File that was copied or is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,80 +44,6 @@ impl FileRecord {
 }
 
 impl Place {
-    /// Returns every file at any depth with its bytes, by name. Returns none if the place does not
-    /// exist.
-    pub(crate) async fn files(&self, doing: &'static str) -> Result<BTreeMap<String, u64>> {
-        match self.kind() {
-            Kind::Folder(folder) => {
-                let folder = folder.clone();
-                on_files(doing, move || {
-                    let mut files = BTreeMap::new();
-                    files_below(&folder, "", &mut |name, found| {
-                        files.insert(name, found.len());
-                        Ok(())
-                    })?;
-                    Ok(files)
-                })
-                .await
-            }
-            Kind::Objects(objects) => {
-                let prefix = objects.prefix();
-                let listed = objects_below(objects, doing).await?;
-                let named = listed.into_iter().filter_map(|object| {
-                    let parts: Vec<_> = object.location.prefix_match(prefix)?.collect();
-                    let name: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
-                    Some((name.join("/"), object.size))
-                });
-                Ok(named.collect())
-            }
-        }
-    }
-
-    /// Returns when a file at any depth was changed last, or `None` if there is no file.
-    pub(crate) async fn newest_change(&self, doing: &'static str) -> Result<Option<Timestamp>> {
-        match self.kind() {
-            Kind::Folder(folder) => {
-                let folder = folder.clone();
-                on_files(doing, move || {
-                    let mut newest = None;
-                    files_below(&folder, "", &mut |_, found| {
-                        newest = newest.max(Some(changed(&found)?));
-                        Ok(())
-                    })?;
-                    Ok(newest)
-                })
-                .await
-            }
-            Kind::Objects(objects) => {
-                let listed = objects_below(objects, doing).await?;
-                Ok(listed.iter().map(put_at).max())
-            }
-        }
-    }
-
-    /// Returns when a file was changed, or `None` if it does not exist.
-    pub(crate) async fn changed_at(
-        &self,
-        name: &str,
-        doing: &'static str,
-    ) -> Result<Option<Timestamp>> {
-        match self.kind() {
-            Kind::Folder(folder) => {
-                let path = folder.join(name);
-                on_files(doing, move || match fs::metadata(&path) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                    found => changed(&found?).map(Some),
-                })
-                .await
-            }
-            Kind::Objects(objects) => match objects.store().head(&objects.path(name)).await {
-                Ok(found) => Ok(Some(put_at(&found))),
-                Err(object_store::Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(Error::of_object(doing, error)),
-            },
-        }
-    }
-
     /// Copies a file to the same name in another place, synced. Returns its record with the hash.
     /// Replaces an existing file, unless the copied file has another length than described, or
     /// another hash if one is given.
@@ -161,43 +87,16 @@ pub(crate) fn damaged(name: &str, problem: impl Into<String>) -> Error {
     Error::Corrupt { what: format!("file `{name}`"), source: problem.into().into() }
 }
 
-async fn objects_below(objects: &Objects, doing: &'static str) -> Result<Vec<ObjectMeta>> {
-    let listed = objects.store().list(Some(objects.prefix())).try_collect().await;
-    listed.map_err(|error| Error::of_object(doing, error))
-}
-
-fn put_at(object: &ObjectMeta) -> Timestamp {
-    Timestamp::from_micros(object.last_modified.timestamp_micros())
-}
-
-fn changed(file: &fs::Metadata) -> io::Result<Timestamp> {
-    let since = file.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Ok(Timestamp::from_micros(0).saturating_add(since))
-}
-
-fn files_below(
-    folder: &Path,
-    above: &str,
-    see: &mut impl FnMut(String, fs::Metadata) -> io::Result<()>,
-) -> io::Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let name = format!("{above}{}", name.to_string_lossy());
-        // Another process may remove it meanwhile.
-        match entry.metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            found => match found? {
-                found if found.is_dir() => files_below(&entry.path(), &format!("{name}/"), see)?,
-                found => see(name, found)?,
-            },
-        }
-    }
-    Ok(())
+/// Copies files with `copy`, several at the same time. Starts none after `until` except the first.
+pub(crate) fn in_time<F: Future<Output = Result<FileRecord>>>(
+    files: Vec<FileRecord>,
+    until: Instant,
+    copy: impl FnMut(FileRecord) -> F,
+) -> impl Stream<Item = Result<FileRecord>> {
+    let mut is_first = true;
+    let in_time = move |_: &FileRecord| std::mem::take(&mut is_first) || Instant::now() < until;
+    let files = files.into_iter().take_while(in_time);
+    futures::stream::iter(files.map(copy)).buffer_unordered(AT_ONCE)
 }
 
 /// File that is read part by part.
@@ -360,6 +259,8 @@ impl Sink {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use object_store::memory::InMemory;
 
     use super::*;

@@ -6,10 +6,12 @@ use arrow::datatypes::{UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use clew_core::{DocumentId, Recipe, UpperKey, Version};
 
-use crate::catalogue::record::{ChunkFacts, Facts, NodeFacts};
 use crate::error::Result;
-use crate::table::rows::{NodeOwner, Rows};
-use crate::table::schema::{TableKind, column};
+use crate::table::column;
+use crate::table::kind::TableKind;
+use crate::table::rows::Rows;
+use crate::table::rows::nodes::NodeOwner;
+use crate::values::facts::{ChunkFacts, Facts, NodeFacts};
 
 /// Facts that rows add up to, in whatever order the rows come.
 #[derive(Default)]

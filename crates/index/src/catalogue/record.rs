@@ -5,53 +5,11 @@
 use std::sync::Arc;
 
 use clew_core::{
-    Access, ContentHash, DocumentId, DocumentState, DocumentStatus, ErrorKind, FailureStatus,
-    Labels, Recipe, Recipes, Timestamp, Version,
+    Access, DocumentId, DocumentState, DocumentStatus, FailureStatus, Labels, Recipe, Recipes,
+    Version,
 };
 
-/// Row of `sources`, without its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SourceFacts {
-    pub version: Version,
-    pub content_hash: ContentHash,
-    pub accepted_at: Timestamp,
-    /// Bytes of the text.
-    pub bytes: u64,
-    /// Labels that a caller must hold to see it.
-    pub labels: Labels,
-}
-
-/// Rows of `chunks` that one recipe made of one document version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkFacts {
-    pub version: Version,
-    pub recipe: Recipe,
-    pub chunks: u64,
-    pub tokens: u64,
-    /// Whether each ordinal from 0 is there once. One commit writes all chunks of a document, so
-    /// this is false only if two writers wrote the same document. The rows are then swept and made
-    /// again.
-    pub is_whole: bool,
-}
-
-/// Rows of `nodes` that one recipe made of one document version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NodeFacts {
-    pub version: Version,
-    pub recipe: Recipe,
-    /// Number of rows that exist.
-    pub rows: u64,
-    /// Number of nodes that the tree has.
-    pub nodes: u64,
-}
-
-impl NodeFacts {
-    /// Returns whether all nodes exist. Each place occurs once, since an append continues the
-    /// existing rows.
-    pub fn is_whole(&self) -> bool {
-        self.rows == self.nodes
-    }
-}
+use crate::values::facts::{ChunkFacts, Facts, NodeFacts, SourceFacts};
 
 /// Recipes of what should be derived from documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,23 +18,6 @@ pub(crate) struct Wanted {
     pub chunks: Recipes,
     /// Recipe that trees and graphs should be made by. `None` if there should be none.
     pub structure: Option<Recipe>,
-}
-
-/// Row of `failures`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FailureFacts {
-    pub version: Version,
-    pub recipe: Recipe,
-    pub status: FailureStatus,
-}
-
-/// Rows of all tables about one document.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
-    pub sources: Vec<SourceFacts>,
-    pub chunks: Vec<ChunkFacts>,
-    pub nodes: Vec<NodeFacts>,
-    pub failure: Option<FailureFacts>,
 }
 
 /// Document of the shard, with the state that follows from its rows.
@@ -300,50 +241,12 @@ impl DocumentRecord {
     }
 }
 
-/// Returns the name by which an error kind is stored.
-pub(crate) fn kind_name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::InvalidInput => "invalid_input",
-        ErrorKind::NotFound => "not_found",
-        ErrorKind::AlreadyExists => "already_exists",
-        ErrorKind::Unauthenticated => "unauthenticated",
-        ErrorKind::Denied => "denied",
-        ErrorKind::WrongState => "wrong_state",
-        ErrorKind::LostRace => "lost_race",
-        ErrorKind::Exhausted => "exhausted",
-        ErrorKind::Unavailable => "unavailable",
-        ErrorKind::DeadlineExceeded => "deadline_exceeded",
-        ErrorKind::DataLoss => "data_loss",
-        ErrorKind::Internal => "internal",
-    }
-}
-
-/// Returns the error kind that is stored by this name.
-pub(crate) fn kind_of_name(name: &str) -> Option<ErrorKind> {
-    use ErrorKind::*;
-    [
-        InvalidInput,
-        NotFound,
-        AlreadyExists,
-        Unauthenticated,
-        Denied,
-        WrongState,
-        LostRace,
-        Exhausted,
-        Unavailable,
-        DeadlineExceeded,
-        DataLoss,
-        Internal,
-    ]
-    .into_iter()
-    .find(|&kind| kind_name(kind) == name)
-}
-
 #[cfg(test)]
 mod tests {
-    use clew_core::Stage;
+    use clew_core::{ContentHash, ErrorKind, Stage, Timestamp};
 
     use super::*;
+    use crate::values::facts::FailureFacts;
 
     const NEW: Recipe = Recipe(7);
     const OLD: Recipe = Recipe(6);
@@ -453,14 +356,6 @@ mod tests {
             assert_eq!(record.attempts(WANTED), if counts { 3 } else { 0 });
             assert_eq!(record.failure_is_outdated(WANTED), !counts);
         }
-    }
-
-    #[test]
-    fn every_kind_of_failure_has_a_name_that_leads_back() {
-        for name in ["exhausted", "internal", "data_loss"] {
-            assert_eq!(kind_of_name(name).map(kind_name), Some(name));
-        }
-        assert_eq!(kind_of_name("other"), None);
     }
 
     fn nodes(version: u64, recipe: Recipe, rows: u64) -> NodeFacts {

@@ -14,8 +14,8 @@ use lance_index::scalar::inverted::query::collect_query_tokens;
 use lancedb::Table;
 
 use crate::error::{Operation, Result};
-use crate::table::failed;
-use crate::table::schema::TableKind;
+use crate::table::engine::failed;
+use crate::table::kind::TableKind;
 
 /// Saturation of word counts (k1) in the engine's BM25.
 const K1: f32 = 1.2;

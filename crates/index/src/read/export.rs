@@ -34,10 +34,13 @@ use crate::catalogue::record::DocumentRecord;
 use crate::error::{Error, Result};
 use crate::read::reader::ShardReader;
 use crate::read::view::Snapshot;
+use crate::table::column;
+use crate::table::engine::scan;
 use crate::table::filter;
-use crate::table::rows::{NodeOwner, Rows, StoredNode};
-use crate::table::scan;
-use crate::table::schema::{TableKind, column};
+use crate::table::kind::TableKind;
+use crate::table::rows::Rows;
+use crate::table::rows::chunks::ChunkKey;
+use crate::table::rows::nodes::{NodeOwner, StoredNode};
 
 /// Approximate bytes of documents in a page. With the data derived from them it is several times as
 /// much.
@@ -139,7 +142,7 @@ async fn documents_page(snapshot: &Snapshot, after: Option<&DocumentId>) -> Resu
         let query = snapshot.chunks.query().only_if_expr(filter::documents(ids()));
         scan(TableKind::Chunks, query, |batch| {
             let keys = Rows::new(TableKind::Chunks, batch).chunk_keys()?;
-            let is_live = |key: &crate::table::rows::ChunkKey| {
+            let is_live = |key: &ChunkKey| {
                 let record = page.get(&key.document_id);
                 record.is_some_and(|(record, _)| record.is_live(key.version, key.recipe))
             };

@@ -17,13 +17,14 @@ use crate::error::{Operation, Result};
 use crate::read::check;
 use crate::read::search;
 use crate::read::view::Snapshot;
-use crate::shard::memories::MemoryReader;
 use crate::storage::Place;
+use crate::storage::memories::MemoryReader;
+use crate::table::column;
+use crate::table::engine::{run, scan};
 use crate::table::fence::Fence;
 use crate::table::filter;
+use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
-use crate::table::schema::{TableKind, column};
-use crate::table::{run, scan};
 use crate::values::due::{DueDocument, Lag};
 
 /// Reader for the shard's own work, whatever labels documents require. Cheap to clone. Never waits

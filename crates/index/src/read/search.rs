@@ -21,12 +21,15 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::{Error, Operation, Result};
 use crate::read::attainable::attainable_score;
-use crate::read::view::{Snapshot, StoredVectors};
-use crate::shard::accept::is_direction;
+use crate::read::view::Snapshot;
+use crate::table::column;
+use crate::table::engine::{failed, run};
 use crate::table::filter;
-use crate::table::rows::{ChunkKey, ChunkRow, Rows};
-use crate::table::schema::{TableKind, column};
-use crate::table::{failed, run};
+use crate::table::kind::TableKind;
+use crate::table::rows::Rows;
+use crate::table::rows::chunks::{ChunkKey, ChunkRow};
+use crate::table::vectors::StoredVectors;
+use crate::values::vector::is_direction;
 
 /// Minimum number of partitions of the vector index that a search reads. Together with [`REFINE`],
 /// recall@10 is 0.9975 on 100,000 passages of documentation.

@@ -10,35 +10,8 @@ use lancedb::Table;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
-use crate::read::structure::UpperView;
-
-/// Vector columns of a view.
-#[derive(Clone, Debug)]
-pub(crate) struct Vectors {
-    /// All vector columns that exist, including those that are no longer wanted.
-    pub there: Vec<StoredVectors>,
-    /// Names of the columns in which every chunk should have a vector.
-    pub wanted: Vec<String>,
-    /// Fingerprint of the model whose vectors are searched, unless a query says otherwise.
-    pub searched: String,
-}
-
-/// Vector column.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StoredVectors {
-    pub name: String,
-    /// Fingerprint of the model that made them.
-    pub encoder: String,
-    pub dimension: usize,
-}
-
-impl Vectors {
-    /// Returns the column with a model's vectors. If `encoder` is empty, returns the searched one.
-    pub(crate) fn of(&self, encoder: &str) -> Option<&StoredVectors> {
-        let wanted = if encoder.is_empty() { self.searched.as_str() } else { encoder };
-        self.there.iter().find(|vectors| vectors.encoder == wanted)
-    }
-}
+use crate::catalogue::corpus_tree::UpperView;
+use crate::table::vectors::Vectors;
 
 /// View of the shard: tables pinned at a version, with the catalogue that belongs to them.
 #[derive(Debug)]
@@ -56,6 +29,13 @@ pub(crate) struct Snapshot {
     pub upper: OnceLock<UpperView>,
     /// Dropped with the view, which tells the publisher that nobody reads it any more.
     pub _held: oneshot::Sender<Infallible>,
+}
+
+impl Snapshot {
+    /// Returns the corpus tree.
+    pub(crate) fn upper(&self) -> &UpperView {
+        self.upper.get_or_init(|| UpperView::new(&self.catalogue, self.max_children))
+    }
 }
 
 /// Publisher of the newest view, which knows which older ones are still read.

@@ -17,9 +17,10 @@ use std::{fs, io, thread};
 
 use clew_core::{CorpusName, CorpusSettings};
 
-use super::{CORPORA, Registered, damaged, from_json, to_json, unique};
 use crate::error::{Cause, Error, Result};
+use crate::registry::format::{CORPORA, Registered, damaged, from_json, to_json};
 use crate::storage::durable;
+use crate::storage::unique::unique;
 use crate::storage::{Place, on_files};
 
 const SETTINGS: &str = "settings.json";

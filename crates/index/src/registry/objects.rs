@@ -20,10 +20,11 @@ use futures::StreamExt;
 use object_store::{ObjectMeta, UpdateVersion};
 use serde::{Deserialize, Serialize};
 
-use super::{CORPORA, Registered, damaged, from_json, to_json, unique};
 use crate::error::{Error, Result};
+use crate::registry::format::{CORPORA, Registered, damaged, from_json, to_json};
 use crate::storage::Place;
 use crate::storage::objects::{Objects, PARALLEL};
+use crate::storage::unique::unique;
 
 /// Suffix of the name of a register.
 const REGISTER: &str = ".json";

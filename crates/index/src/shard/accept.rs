@@ -1,88 +1,14 @@
-//! Writes of a shard: accepts documents, commits their chunks, records failures.
+//! Accepts documents.
 
-use std::collections::HashSet;
+use clew_core::{Accepted, Access, Document, IfThere, Novelty, StoredDocument, Timestamp, Version};
 
-use clew_core::{
-    Accepted, Access, Chunk, Document, DocumentId, ErrorKind, FailureStatus, IfThere, Novelty,
-    Recipe, Stage, StoredDocument, Timestamp, Version,
-};
-
-use crate::catalogue::record::{ChunkFacts, FailureFacts, SourceFacts};
-use crate::error::{Error, Result};
-use crate::shard::{Shard, ShardSettings};
-use crate::table::filter;
+use crate::error::Result;
+use crate::shard::Shard;
+use crate::shard::batches::fitting;
 use crate::table::rows;
-
-/// Maximum bytes of text in one batch of rows: text columns count bytes in 32 bits.
-const BATCH_BYTES: usize = 256 << 20;
-
-/// Chunk with its embeddings.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EmbeddedChunk {
-    /// The chunk.
-    pub chunk: Chunk,
-    /// Vectors, one for each of [`crate::ShardSettings::vectors`]: `[dimension]` each, of finite
-    /// numbers that are not all zero.
-    pub vectors: Vec<Vec<f32>>,
-}
-
-/// All chunks of a document version.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DerivedDocument {
-    /// The document as it was stored.
-    pub document: Document,
-    /// Its version.
-    pub version: Version,
-    /// Recipe by which the chunks were made.
-    pub recipe: Recipe,
-    /// Chunks by ordinal from 0, at least one.
-    pub chunks: Vec<EmbeddedChunk>,
-}
-
-/// Outcome of an offer in a commit that succeeded: accepted, or refused by
-/// [`Access::check_replaced`] or [`IfThere::check_replaced`].
-pub type Outcome = std::result::Result<Accepted, clew_core::Error>;
-
-/// Document that a caller offers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Offer {
-    /// The document.
-    pub document: Document,
-    /// Access of the caller, whose document replaces only what the caller sees.
-    pub access: Access,
-    /// Whether the document may replace an existing one.
-    pub if_there: IfThere,
-}
-
-/// Outcome of a commit of chunks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Committed {
-    /// Number of documents that searches find by the committed chunks from now on.
-    pub documents: u64,
-    /// Number of chunks written.
-    pub chunks: u64,
-    /// Documents left out because they were forgotten, replaced by a newer version, or committed
-    /// already.
-    pub dropped: Vec<DocumentId>,
-}
-
-/// Failed attempt to index a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The document.
-    pub document_id: DocumentId,
-    /// Version that was tried.
-    pub version: Version,
-    /// Stage at which it failed.
-    pub stage: Stage,
-    /// Kind of the error.
-    pub kind: ErrorKind,
-    /// Message for callers.
-    pub message: String,
-    /// Time of the next attempt. `None` sets the document aside. In any case it is set aside after
-    /// [`crate::Tuning::attempts`] failed attempts.
-    pub next_try: Option<Timestamp>,
-}
+use crate::values::facts::SourceFacts;
+use crate::values::ids::refuse_duplicates;
+use crate::values::offer::{Offer, Outcome};
 
 impl Shard {
     /// Accepts documents from a caller who holds all labels; see [`Shard::accept_offers`].
@@ -110,8 +36,8 @@ impl Shard {
     /// one commit. The outcomes are in the order of `offers`.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if an id occurs twice: a caller that means the last one sends
-    /// only that. Otherwise returns a storage error. Then no document counts as accepted, and
+    /// Returns [`crate::Error::Invalid`] if an id occurs twice: a caller that means the last one
+    /// sends only that. Otherwise returns a storage error. Then no document counts as accepted, and
     /// offering them again is safe.
     pub async fn accept_offers(
         &mut self,
@@ -175,7 +101,7 @@ impl Shard {
         let mut rest = changed;
         while !rest.is_empty() {
             let (some, others) = rest.split_at(fitting(rest));
-            batches.push(rows::sources(some)?);
+            batches.push(rows::sources::batch(some)?);
             rest = others;
         }
         self.sources.append(batches).await?;
@@ -191,242 +117,5 @@ impl Shard {
             self.catalogue.change(&stored.document.id, |known| known.sources.push(facts));
         }
         self.publish().await
-    }
-
-    /// Commits the chunks of documents. When this returns, searches find each document by these
-    /// chunks.
-    ///
-    /// All chunks are appended in one commit. Readers move from the old chunks of a replaced
-    /// document to its new ones at once, because only chunks of the live version are visible. The
-    /// replaced chunks are deleted later. A document that was forgotten or replaced meanwhile is
-    /// dropped.
-    ///
-    /// # Errors
-    /// Returns [`Error::Invalid`] for a document without chunks, a span outside the text, an
-    /// ordinal out of order, a bad vector, or an id that occurs twice. Nothing is written then.
-    /// Otherwise returns a storage error.
-    pub async fn commit_derived(&mut self, documents: Vec<DerivedDocument>) -> Result<Committed> {
-        refuse_duplicates(documents.iter().map(|derived| &derived.document.id))?;
-        for derived in &documents {
-            self.check_derived(derived)?;
-        }
-        self.begin_write().await?;
-        let mut committed = Committed::default();
-        let mut fresh = Vec::with_capacity(documents.len());
-        for derived in documents {
-            if self.is_wanted(&derived) {
-                fresh.push(derived);
-            } else {
-                committed.dropped.push(derived.document.id);
-            }
-        }
-        if !fresh.is_empty() {
-            committed.documents = fresh.len() as u64;
-            committed.chunks = self.write_chunks(&fresh).await?;
-        }
-        self.end_write();
-        Ok(committed)
-    }
-
-    /// Returns whether the chunks of this version by this recipe are missing.
-    fn is_wanted(&self, derived: &DerivedDocument) -> bool {
-        let record = self.catalogue.get(&derived.document.id);
-        let due = record.and_then(|record| record.chunks_due());
-        due.is_some_and(|due| due.version == derived.version)
-            && derived.recipe == self.settings.recipes.wanted
-            // Rows of it that are not visible are swept first.
-            && record.is_some_and(|record| {
-                let same = |facts: &&ChunkFacts| {
-                    facts.version == derived.version && facts.recipe == derived.recipe
-                };
-                record.orphans().find(same).is_none()
-            })
-    }
-
-    async fn write_chunks(&mut self, fresh: &[DerivedDocument]) -> Result<u64> {
-        let mut batches = Vec::new();
-        let mut rest = fresh;
-        while !rest.is_empty() {
-            let (some, others) = rest.split_at(fitting(rest));
-            let ShardSettings { corpus, vectors, .. } = &self.settings;
-            batches.push(rows::chunks(corpus, vectors, some)?);
-            rest = others;
-        }
-        self.chunks.append(batches).await?;
-        for derived in fresh {
-            let facts = ChunkFacts {
-                version: derived.version,
-                recipe: derived.recipe,
-                chunks: derived.chunks.len() as u64,
-                tokens: derived.chunks.iter().map(|row| u64::from(row.chunk.tokens)).sum(),
-                is_whole: true,
-            };
-            self.catalogue.change(&derived.document.id, |known| known.chunks.push(facts));
-        }
-        let ids: Vec<DocumentId> =
-            fresh.iter().map(|derived| derived.document.id.clone()).collect();
-        self.sweep_documents(&ids).await?;
-        self.chunks.sync().await?;
-        self.publish().await?;
-        Ok(fresh.iter().map(|derived| derived.chunks.len() as u64).sum())
-    }
-
-    fn check_derived(&self, derived: &DerivedDocument) -> Result<()> {
-        let refuse = |field, problem: &str| {
-            let id = &derived.document.id;
-            Err(Error::invalid(field, format!("{problem} (document `{id}`)")))
-        };
-        if derived.chunks.is_empty() {
-            return refuse("chunks", "expected at least one chunk");
-        }
-        for (i, EmbeddedChunk { chunk, vectors }) in derived.chunks.iter().enumerate() {
-            if chunk.ordinal as usize != i {
-                return refuse("chunk.ordinal", "expected chunks in order, counted from 0");
-            }
-            if chunk.span.of(&derived.document.text).is_none() {
-                return refuse("chunk.span", "expected a range of the document's text");
-            }
-            // Chunks made by another recipe are dropped anyway.
-            if derived.recipe == self.settings.recipes.wanted && !self.fit(vectors) {
-                return refuse("chunk.vector", "expected a vector of the dimension of each model");
-            }
-            if !vectors.iter().all(|vector| is_direction(vector)) {
-                return refuse("chunk.vector", "expected finite numbers that are not all zero");
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns whether there is a vector of the right dimension for each column.
-    fn fit(&self, vectors: &[Vec<f32>]) -> bool {
-        let dimensions =
-            self.settings.vectors.iter().map(|column| column.encoder.dimension as usize);
-        dimensions.eq(vectors.iter().map(Vec::len))
-    }
-
-    /// Records that documents could not be indexed. Ignores a failure of a version that is no
-    /// longer due.
-    ///
-    /// # Errors
-    /// Returns [`Error::Invalid`] if an id occurs twice, or a storage error.
-    pub async fn record_failures(&mut self, failures: Vec<Failure>) -> Result<()> {
-        refuse_duplicates(failures.iter().map(|failure| &failure.document_id))?;
-        self.begin_write().await?;
-        let recorded: Vec<_> =
-            failures.into_iter().filter_map(|failure| self.failure_facts(failure)).collect();
-        if !recorded.is_empty() {
-            // A crash between deletion and append leaves the document due, as it was before.
-            let replaced = vec![filter::documents(recorded.iter().map(|(id, _)| id))];
-            let has_row =
-                |id| self.catalogue.get(id).is_some_and(|record| record.facts.failure.is_some());
-            if recorded.iter().any(|(id, _)| has_row(id)) {
-                self.failures.delete_any(replaced).await?;
-            }
-            self.failures.append(vec![rows::failures(&recorded)?]).await?;
-            self.failures.sync().await?;
-            for (id, facts) in recorded {
-                self.catalogue.change(&id, |known| known.failure = Some(facts));
-            }
-            self.publish().await?;
-        }
-        self.end_write();
-        Ok(())
-    }
-
-    fn failure_facts(&self, failure: Failure) -> Option<(DocumentId, FailureFacts)> {
-        let record = self.catalogue.get(&failure.document_id)?;
-        let (due, recipe) = match failure.stage {
-            Stage::Structuring => (record.structure_due()?, self.settings.wanted().structure?),
-            Stage::Chunking | Stage::Embedding | Stage::Storing => {
-                (record.chunks_due()?, self.settings.recipes.wanted)
-            }
-        };
-        if due.version != failure.version {
-            return None;
-        }
-        let attempts = record.attempts(self.settings.wanted()) + 1;
-        let next_try = failure.next_try.filter(|_| attempts < self.settings.tuning.attempts);
-        let status = FailureStatus {
-            stage: failure.stage,
-            attempts,
-            kind: failure.kind,
-            message: failure.message,
-            next_try,
-        };
-        let version = failure.version;
-        Some((failure.document_id, FailureFacts { version, recipe, status }))
-    }
-}
-
-/// Returns whether cosine similarity to `vector` is a number.
-pub(crate) fn is_direction(vector: &[f32]) -> bool {
-    vector.iter().all(|x| x.is_finite()) && vector.iter().any(|&x| x != 0.0)
-}
-
-pub(crate) fn refuse_duplicates<'a>(ids: impl Iterator<Item = &'a DocumentId>) -> Result<()> {
-    let mut seen = HashSet::new();
-    for id in ids {
-        if !seen.insert(id) {
-            return Err(Error::invalid(
-                "document.id",
-                format!("expected each id once in a request, got `{id}` twice"),
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Size of the text that goes into one row or several.
-trait TextSize {
-    fn text_bytes(&self) -> usize;
-}
-
-impl TextSize for StoredDocument {
-    fn text_bytes(&self) -> usize {
-        self.document.text.len() + self.document.title.len()
-    }
-}
-
-impl TextSize for DerivedDocument {
-    fn text_bytes(&self) -> usize {
-        let title = self.document.title.len();
-        let row = |row: &EmbeddedChunk| row.chunk.span.len().max(row.chunk.key_text.len()) + title;
-        self.chunks.iter().map(row).sum()
-    }
-}
-
-/// Returns how many of the first of `rows`, at least one, fit into one batch.
-fn fitting<T: TextSize>(rows: &[T]) -> usize {
-    let mut bytes = 0;
-    let fits = |row: &&T| {
-        bytes += row.text_bytes();
-        bytes <= BATCH_BYTES
-    };
-    rows.iter().take_while(fits).count().max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn directions_are_finite_and_not_zero() {
-        assert!(is_direction(&[0.0, 1.0]));
-        for bad in [&[0.0, 0.0][..], &[f32::NAN, 1.0], &[f32::INFINITY, 1.0], &[]] {
-            assert!(!is_direction(bad), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn batches_are_cut_by_bytes_and_hold_at_least_one_row() {
-        struct Sized(usize);
-        impl TextSize for Sized {
-            fn text_bytes(&self) -> usize {
-                self.0
-            }
-        }
-        let half = || Sized(BATCH_BYTES / 2);
-        assert_eq!(fitting(&[half(), half(), half()]), 2);
-        assert_eq!(fitting(&[Sized(BATCH_BYTES + 1), half()]), 1);
     }
 }

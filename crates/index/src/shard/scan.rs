@@ -15,30 +15,31 @@
 //!   to that document. The storage engine compresses columns of more than 32 KiB. A file in which
 //!   its own rows cannot be found for this reason is not searched, and is counted as such.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+mod parts;
+#[cfg(test)]
+mod tests;
 
-use arrow::array::AsArray;
-use arrow::datatypes::DataType;
-use arrow::record_batch::RecordBatch;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
 use clew_core::{Access, DocumentId, ErasureScan};
 use futures::TryStreamExt;
 use lancedb::query::{QueryBase, Select};
 
 use crate::error::{Operation, Result};
 use crate::shard::Shard;
-use crate::shard::erase::MARK;
-use crate::shard::memories;
+use crate::shard::scan::parts::{PART, Parts, PartsOfRows, each_text, is_text};
+use crate::storage::erasure_mark::MARK;
+use crate::storage::memories;
+use crate::table::column;
+use crate::table::engine::{run, scan};
 use crate::table::filter;
+use crate::table::kind::TableKind;
 use crate::table::named_files::{INDEXES, NamedFiles};
-use crate::table::rows::{NodeOwner, Rows};
-use crate::table::schema::{TableKind, column};
-use crate::table::{run, scan};
+use crate::table::rows::Rows;
+use crate::table::rows::nodes::NodeOwner;
 
 /// Maximum bytes that are searched for texts, in whole files, the smallest first.
 const SEARCHED: u64 = 16 << 20;
-/// Bytes of the parts of a text that are searched for. A shorter text is not searched for: it could
-/// come from any document.
-const PART: usize = 32;
 /// Approximate bytes of texts that are read at once.
 const PAGE_BYTES: u64 = 16 << 20;
 
@@ -322,318 +323,4 @@ async fn rows_of(kind: TableKind, table: &lancedb::Table, ids: &[DocumentId]) ->
     })
     .await?;
     Ok(rows)
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8 => true,
-        DataType::List(item) => item.data_type() == &DataType::Utf8,
-        _ => false,
-    }
-}
-
-/// Calls `visit` with each text of a batch and the number of its column, including texts in lists.
-fn each_text(batch: &RecordBatch, visit: &mut dyn FnMut(usize, &str)) {
-    for (number, column) in batch.columns().iter().enumerate() {
-        let lists = column.as_list_opt::<i32>().map(|lists| lists.values());
-        let texts = lists.unwrap_or(column).as_string_opt::<i32>();
-        texts.into_iter().flatten().flatten().for_each(|text| visit(number, text));
-    }
-}
-
-/// Parts of the texts of a file's rows.
-#[derive(Default)]
-struct PartsOfRows {
-    /// Beginnings of their texts, which are found in a file that holds texts uncompressed.
-    own: Parts,
-    /// Parts of the forgotten texts that they contain as well, each alone or across two values: in
-    /// the file, the values of a column lie back to back.
-    common: BTreeSet<usize>,
-}
-
-/// Parts of texts, [`PART`] bytes each, found by their first bytes.
-#[derive(Debug, Default)]
-struct Parts {
-    found_by: HashMap<[u8; 8], Vec<usize>>,
-    parts: Vec<[u8; PART]>,
-    /// First bytes of parts: at most places of a file no part begins.
-    first: BTreeSet<u8>,
-}
-
-impl Parts {
-    fn len(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// Adds a part from the first and one from the second half of a text.
-    fn add_some_of(&mut self, text: &str) {
-        let text = text.trim().as_bytes();
-        let Some(last) = text.len().checked_sub(PART) else { return };
-        self.add(&text[last / 3..]);
-        if last > PART {
-            self.add(&text[last * 2 / 3..]);
-        }
-    }
-
-    fn add(&mut self, from: &[u8]) {
-        let Some((part, begins)) = from.first_chunk::<PART>().zip(from.first_chunk::<8>()) else {
-            return;
-        };
-        self.first.insert(part[0]);
-        self.found_by.entry(*begins).or_default().push(self.parts.len());
-        self.parts.push(*part);
-    }
-
-    /// Returns the numbers of the parts that `bytes` contains.
-    fn in_bytes(&self, bytes: &[u8]) -> BTreeSet<usize> {
-        let mut is_first = [false; 256];
-        self.first.iter().for_each(|byte| is_first[usize::from(*byte)] = true);
-        let mut found = BTreeSet::new();
-        for at in bytes.windows(PART).filter(|at| is_first[usize::from(at[0])]) {
-            let begins = at.first_chunk::<8>().and_then(|begins| self.found_by.get(begins));
-            let is_here = |part: &&usize| at == self.parts[**part].as_slice();
-            found.extend(begins.into_iter().flatten().filter(is_here));
-        }
-        found
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::time::Duration;
-
-    use clew_core::{
-        Attributes, Chunk, Document, EncoderIdentity, Labels, MediaType, Recipe, Recipes, Span,
-        Timestamp, Version,
-    };
-
-    use super::*;
-    use crate::read::structure::{DocumentNodes, NodeRow};
-    use crate::shard::accept::{DerivedDocument, EmbeddedChunk};
-    use crate::shard::{ShardSettings, Takeover, Tuning};
-    use crate::storage::Place;
-    use crate::table::rows;
-    use crate::table::schema::VectorColumn;
-
-    const RECIPE: Recipe = Recipe(3);
-    const PATIENCE: Duration = Duration::from_secs(5);
-    const TEXT: &str =
-        "The heron of the northern pond keeps seventeen silver lanterns under the bridge.";
-
-    async fn open(folder: &Path) -> Shard {
-        let encoder = EncoderIdentity {
-            model: "m".to_owned(),
-            revision: "r".to_owned(),
-            dimension: 2,
-            max_tokens: 256,
-        };
-        let settings = ShardSettings {
-            corpus: "notes".parse().unwrap(),
-            recipes: Recipes { wanted: RECIPE, as_good: None },
-            structure: Some((RECIPE, 4)),
-            searched: encoder.fingerprint(),
-            first: encoder.fingerprint(),
-            vectors: vec![VectorColumn::first(encoder)],
-            tuning: Tuning::default(),
-        };
-        Box::pin(Shard::open(&Place::from(folder), settings, Takeover::Uncontested)).await.unwrap()
-    }
-
-    fn id(name: &str) -> DocumentId {
-        name.parse().unwrap()
-    }
-
-    /// Accepts a document and commits one chunk of it.
-    async fn ingest(shard: &mut Shard, name: &str, text: &str) {
-        let document = Document {
-            id: id(name),
-            text: text.to_owned(),
-            media_type: MediaType::Plain,
-            title: String::new(),
-            attributes: Attributes::new(),
-            event_time: None,
-            labels: Labels::default(),
-        };
-        let now = Timestamp::from_micros(1);
-        let version = shard.accept(vec![document.clone()], now).await.unwrap()[0].version;
-        let span = Span::new(0, text.len());
-        let (key_text, attributes) = (text.to_owned(), Attributes::new());
-        let chunk = Chunk { ordinal: 0, span, key_text, tokens: 9, attributes };
-        let chunks = vec![EmbeddedChunk { chunk, vectors: vec![vec![1.0, 0.0]] }];
-        let derived = DerivedDocument { document, version, recipe: RECIPE, chunks };
-        shard.commit_derived(vec![derived]).await.unwrap();
-    }
-
-    async fn forget(shard: &mut Shard, name: &str) -> ErasureScan {
-        let (ids, access) = ([id(name)], Access::all());
-        let forgetting = shard.forget_for_good(&ids, &access, PATIENCE);
-        Box::pin(forgetting).await.unwrap().1
-    }
-
-    /// Writes a row of a tree that the shard's catalogue does not know of.
-    async fn plant_node(shard: &mut Shard, name: &str) {
-        let row = NodeRow {
-            level: 0,
-            ordinal: 0,
-            is_root: true,
-            span: Span::new(0, 9),
-            summary: TEXT.to_owned(),
-            key: String::new(),
-            extraction: String::new(),
-        };
-        let nodes = DocumentNodes {
-            document_id: id(name),
-            version: Version(77),
-            recipe: RECIPE,
-            title: String::new(),
-            known: 0,
-            nodes: 1,
-            rows: vec![row],
-        };
-        shard.nodes.append(vec![rows::nodes(&[nodes]).unwrap()]).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_row_that_is_left_is_named_and_gone_after_asking_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut shard = open(folder.path()).await;
-        ingest(&mut shard, "secret", TEXT).await;
-        ingest(&mut shard, "other", "something else").await;
-        plant_node(&mut shard, "secret").await;
-        let found = forget(&mut shard, "secret").await;
-        let left: Vec<&str> = found.left.iter().map(|left| left.place.as_str()).collect();
-        assert_eq!((left, found.left_in_all), (vec!["nodes"], 1), "{found:?}");
-
-        let again = forget(&mut shard, "secret").await;
-        assert!(again.is_clean(), "{again:?}");
-    }
-
-    #[tokio::test]
-    async fn a_file_that_no_version_names_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut shard = open(folder.path()).await;
-        ingest(&mut shard, "secret", TEXT).await;
-        ingest(&mut shard, "other", "something else").await;
-        let stray = "chunks.lance/data/copied-by-somebody.txt";
-        std::fs::write(folder.path().join(stray), TEXT).unwrap();
-        let found = forget(&mut shard, "secret").await;
-        let left: Vec<&str> = found.left.iter().map(|left| left.place.as_str()).collect();
-        assert_eq!(left, [stray], "{found:?}");
-        std::fs::remove_file(folder.path().join(stray)).unwrap();
-        let again = forget(&mut shard, "secret").await;
-        assert!(again.is_clean() && again.files > 0 && again.tables == 4, "{again:?}");
-    }
-
-    #[tokio::test]
-    async fn a_file_of_a_memory_that_nothing_tells_of_goes_too() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut shard = open(folder.path()).await;
-        ingest(&mut shard, "secret", TEXT).await;
-        // Leftovers of a write that was killed, and of a removal that failed after its record was
-        // gone.
-        for name in ["interrupted.new", "unknown.memory"] {
-            let memories = folder.path().join(memories::FOLDER);
-            std::fs::create_dir_all(&memories).unwrap();
-            std::fs::write(memories.join(name), TEXT).unwrap();
-        }
-        let found = forget(&mut shard, "secret").await;
-        assert!(found.is_clean(), "{found:?}");
-    }
-
-    #[tokio::test]
-    async fn what_another_document_says_too_is_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut shard = open(folder.path()).await;
-        ingest(&mut shard, "secret", TEXT).await;
-        ingest(&mut shard, "copy", &format!("It is said: {TEXT}")).await;
-        let found = forget(&mut shard, "secret").await;
-        assert!(found.is_clean(), "{found:?}");
-        assert!(
-            found.texts > 0 && found.searched_files > 0 && found.searched_bytes > 0,
-            "{found:?}"
-        );
-        let found = forget(&mut shard, "copy").await;
-        assert!(found.is_clean() && found.texts > 0, "{found:?}");
-    }
-
-    #[tokio::test]
-    async fn what_two_documents_say_one_after_the_other_is_their_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut shard = open(folder.path()).await;
-        let (first, second) = TEXT.split_at(TEXT.len() / 2);
-        ingest(&mut shard, "secret", TEXT).await;
-        ingest(&mut shard, "first", first).await;
-        ingest(&mut shard, "second", second).await;
-        let found = forget(&mut shard, "secret").await;
-        assert!(found.is_clean() && found.searched_files > 0, "{found:?}");
-    }
-
-    #[tokio::test]
-    async fn what_is_deleted_but_not_erased_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut shard = open(folder.path()).await;
-        ingest(&mut shard, "secret", TEXT).await;
-        ingest(&mut shard, "other", "something else").await;
-        // One fragment with both documents, so that one of its rows can be hidden.
-        shard.chunks.compact(true).await.unwrap();
-        let traces = shard.traces(&[id("secret")], &Access::all()).await.unwrap();
-        shard.forget_seen(&[id("secret")], &Access::all()).await.unwrap();
-        let before = shard.named_files().await.unwrap();
-        let found = Box::pin(shard.scan(&traces, &before)).await.unwrap();
-        let told = |problem: &str| found.left.iter().any(|left| left.problem.contains(problem));
-        for problem in ["deleted and still in the file", "made before", "no newest version"] {
-            assert!(told(problem), "{problem}: {found:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_file_that_holds_a_part_of_a_text_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut shard = open(folder.path()).await;
-        std::fs::write(folder.path().join("file"), format!("… {TEXT} …")).unwrap();
-        std::fs::write(folder.path().join("large"), TEXT).unwrap();
-        let mut parts = Parts::default();
-        parts.add_some_of(TEXT);
-        let written =
-            |name, bytes| Written { kind: TableKind::Chunks, name, bytes, fragment: None };
-        let written = vec![written("large", SEARCHED), written("file", 90)];
-        let mut found = ErasureScan::default();
-        shard.search(&parts, written, &mut found).await.unwrap();
-        assert_eq!((found.left[0].place.as_str(), found.left_in_all), ("file", 1), "{found:?}");
-        assert_eq!((found.searched_files, found.unsearched_files), (1, 1));
-    }
-
-    #[tokio::test]
-    async fn a_file_whose_texts_are_compressed_counts_as_not_searched() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut shard = open(folder.path()).await;
-        ingest(&mut shard, "secret", TEXT).await;
-        let heron = "The heron stands in the reeds and waits for a fish that comes by. ";
-        let long = |n: usize| format!("{n}. {}", heron.repeat(40));
-        for n in 0..20 {
-            ingest(&mut shard, &format!("other-{n}"), &long(n)).await;
-        }
-        // Files of all documents, which erasing rewrites without the secret, large enough to be
-        // compressed.
-        shard.sources.compact(true).await.unwrap();
-        shard.chunks.compact(true).await.unwrap();
-        let found = forget(&mut shard, "secret").await;
-        assert!(found.is_clean(), "{found:?}");
-        assert_eq!(found.unsearched_files, 2, "{found:?}");
-    }
-
-    #[test]
-    fn parts_are_found_wherever_they_stand_and_short_texts_have_none() {
-        let mut parts = Parts::default();
-        parts.add_some_of("too short to be told");
-        assert_eq!(parts.len(), 0);
-        parts.add_some_of(TEXT);
-        assert_eq!(parts.len(), 2);
-        assert!(parts.in_bytes(b"another text that is as long as that one").is_empty());
-        for at in [0, 1, 100] {
-            let bytes = [vec![b'T'; at], TEXT.as_bytes().to_vec(), vec![0; 5]].concat();
-            assert_eq!(parts.in_bytes(&bytes).len(), 2);
-        }
-    }
 }

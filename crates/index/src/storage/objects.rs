@@ -21,7 +21,7 @@ use object_store::{
 
 use crate::error::{Error, Result};
 use crate::storage::copies::Copies;
-use crate::storage::session;
+use crate::storage::session::session;
 
 /// Scheme of the addresses by which the storage engine finds the store. Never shown.
 const SCHEME: &str = "s3";

@@ -7,8 +7,8 @@ use clew_core::ClockOffset;
 use futures::future::try_join_all;
 
 use crate::error::{Error, Result};
-use crate::registry::unique;
 use crate::storage::objects::Objects;
+use crate::storage::unique::unique;
 use crate::storage::url::Location;
 use crate::storage::{Kind, Place, on_files};
 

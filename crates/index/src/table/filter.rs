@@ -5,8 +5,8 @@ use lancedb::datafusion::functions_nested::expr_fn::array_has;
 use lancedb::datafusion::prelude::{Expr, lit};
 use lancedb::expr::col;
 
-use crate::table::rows::attribute_text;
-use crate::table::schema::column;
+use crate::table::column;
+use crate::table::rows::arrays::attribute_text;
 
 /// Returns the condition that a search's filter puts on a row of `chunks` or `sources`, or `None`
 /// if there is none.

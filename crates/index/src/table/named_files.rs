@@ -8,8 +8,8 @@ use lancedb::Table;
 
 use crate::error::{Operation, Result};
 use crate::storage::durable::MANIFESTS;
-use crate::table::run;
-use crate::table::schema::TableKind;
+use crate::table::engine::run;
+use crate::table::kind::TableKind;
 
 /// Folder of a table with one folder per index.
 pub(crate) const INDEXES: &str = "_indices";

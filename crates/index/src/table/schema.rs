@@ -7,11 +7,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use clew_core::{CorpusSettings, EncoderIdentity};
 use lancedb::DistanceType;
 use lancedb::index::Index;
 use lancedb::index::scalar::{
@@ -20,6 +18,9 @@ use lancedb::index::scalar::{
 use lancedb::index::vector::IvfRqIndexBuilder;
 
 use crate::error::{Error, Result};
+use crate::table::column;
+use crate::table::kind::TableKind;
+use crate::table::vectors::VectorColumn;
 
 /// Version of the schemas below.
 pub(crate) const SCHEMA_VERSION: u32 = 2;
@@ -27,70 +28,7 @@ pub(crate) const SCHEMA_VERSION: u32 = 2;
 const OLDEST_VERSION: u32 = 1;
 pub(crate) const VERSION_KEY: &str = "clew.schema.version";
 
-/// Column names.
-pub(crate) mod column {
-    pub const ACCEPTED_AT: &str = "accepted_at";
-    pub const ATTEMPTS: &str = "attempts";
-    pub const ATTRIBUTES: &str = "attributes";
-    pub const CHUNK_ID: &str = "chunk_id";
-    pub const CONTENT: &str = "content";
-    pub const CONTENT_HASH: &str = "content_hash";
-    pub const DOCUMENT_ID: &str = "document_id";
-    pub const EVENT_TIME: &str = "event_time";
-    pub const EXTRACTION: &str = "extraction";
-    pub const IS_ROOT: &str = "is_root";
-    pub const KEY: &str = "key";
-    pub const KEY_TEXT: &str = "key_text";
-    pub const KIND: &str = "kind";
-    pub const LABELS: &str = "labels";
-    pub const LEVEL: &str = "level";
-    pub const MEDIA_TYPE: &str = "media_type";
-    pub const MESSAGE: &str = "message";
-    pub const NEXT_TRY: &str = "next_try";
-    pub const NODES: &str = "nodes";
-    pub const ORDINAL: &str = "ordinal";
-    pub const RECIPE: &str = "recipe";
-    pub const SPAN_END: &str = "span_end";
-    pub const SPAN_START: &str = "span_start";
-    pub const STAGE: &str = "stage";
-    pub const SUMMARY: &str = "summary";
-    pub const TEXT: &str = "text";
-    pub const TEXT_BYTES: &str = "text_bytes";
-    pub const TITLE: &str = "title";
-    pub const TITLE_BYTES: &str = "title_bytes";
-    pub const TOKENS: &str = "tokens";
-    pub const VECTOR: &str = "vector";
-    pub const VERSION: &str = "version";
-}
-
-/// Table of a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TableKind {
-    /// One row per accepted document version.
-    Sources,
-    /// One row per chunk.
-    Chunks,
-    /// One row per node of a document's tree, with the extraction of a segment, and per node of the
-    /// corpus tree.
-    Nodes,
-    /// One row per document that could not be indexed yet.
-    Failures,
-}
-
 impl TableKind {
-    /// Every table.
-    pub const ALL: [Self; 4] = [Self::Sources, Self::Chunks, Self::Nodes, Self::Failures];
-
-    /// Returns the table's name in the shard's folder.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sources => "sources",
-            Self::Chunks => "chunks",
-            Self::Nodes => "nodes",
-            Self::Failures => "failures",
-        }
-    }
-
     /// Returns the table's columns. `vectors` are its vector columns.
     pub(crate) fn schema(self, vectors: &[VectorColumn]) -> SchemaRef {
         let fields = match self {
@@ -139,80 +77,6 @@ impl TableKind {
             ],
             Self::Failures => Vec::new(),
         }
-    }
-}
-
-/// Column of the table `chunks` with the vectors of one model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VectorColumn {
-    /// Model that makes the vectors.
-    pub encoder: EncoderIdentity,
-    /// Name of the column.
-    pub name: String,
-}
-
-impl VectorColumn {
-    /// Returns the column of a corpus' first model.
-    pub fn first(encoder: EncoderIdentity) -> Self {
-        Self { encoder, name: column::VECTOR.to_owned() }
-    }
-
-    /// Returns the column of a model in a corpus whose first model was `first`.
-    fn of(encoder: &EncoderIdentity, first: &EncoderIdentity) -> Self {
-        if encoder == first {
-            return Self::first(encoder.clone());
-        }
-        let name = format!("{LATER_VECTORS}{}", encoder.fingerprint());
-        Self { encoder: encoder.clone(), name }
-    }
-
-    /// Returns the vector columns of a corpus, in an order that does not depend on which of them is
-    /// searched.
-    pub(crate) fn all_of(corpus: &CorpusSettings) -> Vec<Self> {
-        let first = corpus.first_encoder();
-        let mut columns: Vec<Self> =
-            corpus.encoders().map(|encoder| Self::of(encoder, first)).collect();
-        columns.sort_by(|a, b| a.name.cmp(&b.name));
-        columns
-    }
-
-    /// Returns the nullable field of the column.
-    pub(crate) fn field(&self) -> Field {
-        optional(&self.name, self.data_type())
-    }
-
-    /// Returns the data type of the column.
-    pub(crate) fn data_type(&self) -> DataType {
-        let component = Arc::new(Field::new("item", DataType::Float32, true));
-        // A dimension beyond i32 is refused when the shard is opened.
-        let dimension = i32::try_from(self.encoder.dimension).unwrap_or(i32::MAX);
-        DataType::FixedSizeList(component, dimension)
-    }
-}
-
-/// Prefix of the names of vector columns, except the first model's. The model's fingerprint
-/// follows.
-const LATER_VECTORS: &str = "vector_";
-
-/// Returns the vector columns of a stored table, whether they are still wanted or not.
-pub(crate) fn vectors_in(stored: &Schema) -> impl Iterator<Item = &FieldRef> {
-    stored.fields().iter().filter(|field| is_of_vectors(field.name()))
-}
-
-/// Returns whether a column of this name holds vectors.
-pub(crate) fn is_of_vectors(name: &str) -> bool {
-    name == column::VECTOR || name.starts_with(LATER_VECTORS)
-}
-
-/// Returns the fingerprint of the model that made a column of this name, in a corpus whose first
-/// model has the fingerprint `first`.
-pub(crate) fn fingerprint_of<'a>(name: &'a str, first: &'a str) -> &'a str {
-    name.strip_prefix(LATER_VECTORS).unwrap_or(first)
-}
-
-impl fmt::Display for TableKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -419,7 +283,10 @@ pub(crate) fn check(table: TableKind, stored: &Schema, vectors: &[VectorColumn])
 
 #[cfg(test)]
 mod tests {
+    use clew_core::EncoderIdentity;
+
     use super::*;
+    use crate::table::vectors::{fingerprint_of, vectors_in};
 
     #[test]
     fn a_table_that_does_not_fit_is_refused_by_name() {

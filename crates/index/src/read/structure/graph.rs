@@ -1,0 +1,120 @@
+//! Segments of documents, of which graphs are made.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use clew_core::{DocumentId, Extraction, SegmentId, Span, StoredDocument, Version};
+
+use crate::error::{Error, Result};
+use crate::read::reader::{ShardReader, ShardView, read_sources};
+use crate::read::structure::nodes::{live, nodes};
+use crate::table::kind::TableKind;
+use crate::table::rows::nodes::StoredNode;
+use crate::values::nodes::{DocumentSegments, NodeRow, SegmentNode, StructuredDocument};
+
+impl ShardReader {
+    /// Returns the number of changes of the shard's state so far.
+    pub fn revision(&self) -> u64 {
+        self.snapshot().catalogue.revision()
+    }
+
+    /// Returns the documents whose tree and graph are visible, with the number of the state that
+    /// was read.
+    pub fn structured(&self) -> (u64, Vec<StructuredDocument>) {
+        let snapshot = self.snapshot();
+        let documents = snapshot.catalogue.structured().filter_map(|(record, _)| {
+            let structure = record.structure()?;
+            Some(StructuredDocument {
+                document_id: record.id.clone(),
+                version: structure.version,
+                recipe: structure.recipe,
+                labels: record.needs().clone(),
+            })
+        });
+        (snapshot.catalogue.revision(), documents.collect())
+    }
+
+    /// Returns the visible segments of these documents, with titles and extractions.
+    ///
+    /// # Errors
+    /// Returns a storage error. Returns [`Error::Corrupt`] if an extraction cannot be read.
+    pub async fn read_segments(&self, ids: &[DocumentId]) -> Result<Vec<DocumentSegments>> {
+        let snapshot = self.snapshot();
+        let place = Some((0, 0..u32::MAX));
+        let rows = nodes(&snapshot, ids.iter().collect(), place).await?;
+        let mut documents: HashMap<DocumentId, DocumentSegments> = HashMap::new();
+        for StoredNode { document_id, version, recipe, title, row } in live(&snapshot, rows) {
+            let NodeRow { ordinal, span, .. } = row;
+            let extraction = extraction_of(&row.extraction)?;
+            let empty = || {
+                let segments = Vec::new();
+                DocumentSegments {
+                    document_id: document_id.clone(),
+                    version,
+                    recipe,
+                    title,
+                    segments,
+                }
+            };
+            let of = documents.entry(document_id.clone()).or_insert_with(empty);
+            of.segments.push(SegmentNode { ordinal, span, extraction });
+        }
+        let mut documents: Vec<DocumentSegments> = documents.into_values().collect();
+        for document in &mut documents {
+            document.segments.sort_by_key(|segment| segment.ordinal);
+        }
+        Ok(documents)
+    }
+}
+
+impl ShardView {
+    /// Returns the visible segments of these ids, each with its range of its document.
+    ///
+    /// # Errors
+    /// Returns a storage error.
+    pub async fn segment_texts(
+        &self,
+        ids: &[SegmentId],
+    ) -> Result<Vec<(SegmentId, Span, Arc<StoredDocument>)>> {
+        let snapshot = self.snapshot();
+        let wanted: HashSet<&SegmentId> = ids.iter().collect();
+        let documents: HashSet<&DocumentId> = ids
+            .iter()
+            .map(|id| &id.document_id)
+            .filter(|id| snapshot.catalogue.sees(self.access(), id))
+            .collect();
+        let most = ids.iter().map(|id| id.ordinal).max().unwrap_or(0);
+        let least = ids.iter().map(|id| id.ordinal).min().unwrap_or(0);
+        let place = Some((0, least..most.saturating_add(1)));
+        let mut found = Vec::new();
+        let rows = nodes(&snapshot, documents.into_iter().collect(), place).await?;
+        for node in live(&snapshot, rows) {
+            let StoredNode { document_id, version, row, .. } = node;
+            let id = SegmentId { document_id, version, ordinal: row.ordinal };
+            if wanted.contains(&id) {
+                found.push((id, row.span));
+            }
+        }
+        let versions: HashSet<(DocumentId, Version)> =
+            found.iter().map(|(id, _)| (id.document_id.clone(), id.version)).collect();
+        let versions: Vec<_> = versions.into_iter().collect();
+        let texts: HashMap<DocumentId, Arc<StoredDocument>> = read_sources(&snapshot, &versions)
+            .await?
+            .into_iter()
+            .map(|stored| (stored.document.id.clone(), Arc::new(stored)))
+            .collect();
+        let with_text = |(id, span): (SegmentId, Span)| {
+            let stored = texts.get(&id.document_id)?;
+            Some((id, span, Arc::clone(stored)))
+        };
+        Ok(found.into_iter().filter_map(with_text).collect())
+    }
+}
+
+/// Decodes the extraction of a segment.
+fn extraction_of(text: &str) -> Result<Extraction> {
+    serde_json::from_str(text).map_err(|error| Error::Corrupt {
+        what: format!("table `{}`", TableKind::Nodes),
+        source: error.into(),
+    })
+}

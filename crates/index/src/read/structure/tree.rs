@@ -1,0 +1,237 @@
+//! Walks of summary trees and of the corpus tree above them.
+
+use std::collections::{HashMap, HashSet};
+
+use clew_core::{DocumentId, DocumentShape, NodeId, ShardIndex, TreeNode, UpperKey};
+use lancedb::query::{QueryBase, Select};
+
+use crate::catalogue::corpus_tree::SeenUpper;
+use crate::error::Result;
+use crate::read::reader::ShardView;
+use crate::read::structure::nodes::{live, nodes};
+use crate::read::view::Snapshot;
+use crate::table::column;
+use crate::table::engine::scan;
+use crate::table::filter;
+use crate::table::kind::TableKind;
+use crate::table::rows::Rows;
+use crate::table::rows::nodes::StoredNode;
+use crate::values::nodes::UpperRow;
+
+impl ShardView {
+    /// Returns the nodes through which all documents with trees can be reached: the root, or the
+    /// nodes below it that exist and that the caller sees. If there are more than `limit`, nodes
+    /// that cover one of the documents `first` come first.
+    ///
+    /// # Errors
+    /// Returns a storage error.
+    pub async fn tree_tops(
+        &self,
+        shard: ShardIndex,
+        first: &[DocumentId],
+        limit: usize,
+    ) -> Result<Vec<TreeNode>> {
+        let snapshot = self.snapshot();
+        let view = snapshot.upper();
+        let seen = SeenUpper::new(snapshot.upper(), self.access());
+        let mut tops = Vec::new();
+        let mut todo: Vec<UpperKey> = view.tree.root().into_iter().collect();
+        while let Some(key) = todo.pop() {
+            match view.tree.get(&key) {
+                Some(_)
+                    if seen.get(&key).is_some() && snapshot.catalogue.upper().contains(&key) =>
+                {
+                    tops.push(key);
+                }
+                Some(node) => todo.extend(node.children.iter().rev()),
+                None if seen.sees_document(&key) => tops.push(key),
+                None => {}
+            }
+        }
+        if tops.len() > limit {
+            let firsts: HashSet<usize> = first
+                .iter()
+                .filter_map(|id| view.documents.binary_search_by(|(known, _)| known.cmp(id)).ok())
+                .collect();
+            let covers = |key: &UpperKey| match view.tree.get(key) {
+                Some(node) => firsts.iter().any(|place| node.documents.contains(place)),
+                None => view.of_key.get(key).is_some_and(|place| firsts.contains(place)),
+            };
+            // The sort is stable, so the rest stays in the order of documents.
+            tops.sort_by_key(|key| !covers(key));
+            tops.truncate(limit);
+        }
+        let mut shown = shown(&snapshot, shard, &tops).await?;
+        Ok(tops.iter().filter_map(|key| shown.remove(key)).collect())
+    }
+
+    /// Returns the roots of these documents' trees. Documents without a tree are left out.
+    ///
+    /// # Errors
+    /// Returns a storage error.
+    pub async fn tree_roots(&self, ids: &[DocumentId]) -> Result<Vec<TreeNode>> {
+        let snapshot = self.snapshot();
+        let seen = ids.iter().filter(|id| snapshot.catalogue.sees(self.access(), id));
+        roots(&snapshot, seen).await.map(|roots| roots.into_values().collect())
+    }
+
+    /// Returns the children of a node, in order. A segment has none, and neither has a node that is
+    /// not visible any more.
+    ///
+    /// # Errors
+    /// Returns a storage error.
+    pub async fn tree_children(&self, shard: ShardIndex, node: &NodeId) -> Result<Vec<TreeNode>> {
+        let snapshot = self.snapshot();
+        match node {
+            NodeId::Upper { key, .. } => {
+                let seen = SeenUpper::new(snapshot.upper(), self.access());
+                let children = seen.get(key).map(|node| node.children.clone());
+                let children = children.unwrap_or_default();
+                let mut shown = shown(&snapshot, shard, &children).await?;
+                Ok(children.iter().filter_map(|key| shown.remove(key)).collect())
+            }
+            NodeId::Document { document_id, version, level, ordinal } => {
+                let record = snapshot.catalogue.get(document_id);
+                let record = record.filter(|record| record.is_seen_by(self.access()));
+                let Some(structure) = record.and_then(|record| record.structure()) else {
+                    return Ok(Vec::new());
+                };
+                if structure.version != *version || *level == 0 {
+                    return Ok(Vec::new());
+                }
+                let first = ordinal.saturating_mul(snapshot.max_children);
+                let below = first..first.saturating_add(snapshot.max_children);
+                let place = Some((level - 1, below));
+                let mut children = nodes(&snapshot, vec![document_id], place).await?;
+                children.sort_by_key(|child| child.row.ordinal);
+                Ok(live(&snapshot, children).map(|child| tree_node(&snapshot, child)).collect())
+            }
+        }
+    }
+}
+
+async fn roots<'a>(
+    snapshot: &Snapshot,
+    ids: impl Iterator<Item = &'a DocumentId>,
+) -> Result<HashMap<DocumentId, TreeNode>> {
+    let ids: Vec<&DocumentId> = ids.collect();
+    let mut found = Vec::new();
+    if !ids.is_empty() {
+        let query = snapshot.nodes.query().only_if_expr(filter::roots(ids));
+        scan(TableKind::Nodes, query, |batch| {
+            found.extend(Rows::new(TableKind::Nodes, batch).nodes()?);
+            Ok(())
+        })
+        .await?;
+    }
+    let shown = live(snapshot, found).map(|root| {
+        let id = root.document_id.clone();
+        (id, tree_node(snapshot, root))
+    });
+    Ok(shown.collect())
+}
+
+/// Returns the nodes of these keys that exist, roots of documents or nodes of the corpus tree.
+pub(super) async fn shown(
+    snapshot: &Snapshot,
+    shard: ShardIndex,
+    keys: &[UpperKey],
+) -> Result<HashMap<UpperKey, TreeNode>> {
+    let view = snapshot.upper();
+    let (upper, documents): (Vec<UpperKey>, Vec<UpperKey>) =
+        keys.iter().copied().partition(|key| view.tree.get(key).is_some());
+    let mut shown = HashMap::new();
+    let places = documents.iter().filter_map(|key| Some((*key, *view.of_key.get(key)?)));
+    let ids: Vec<(UpperKey, &DocumentId)> =
+        places.map(|(key, place)| (key, &view.documents[place].0)).collect();
+    let mut of_documents = roots(snapshot, ids.iter().map(|(_, id)| *id)).await?;
+    shown.extend(ids.iter().filter_map(|(key, id)| Some((*key, of_documents.remove(*id)?))));
+    if upper.is_empty() {
+        return Ok(shown);
+    }
+    let columns = [column::DOCUMENT_ID, column::VERSION, column::RECIPE, column::LEVEL];
+    let columns: Vec<&str> = columns.into_iter().chain([column::KEY, column::SUMMARY]).collect();
+    let query = snapshot.nodes.query().only_if_expr(filter::upper(&upper));
+    let mut rows = Vec::new();
+    scan(TableKind::Nodes, query.select(Select::columns(&columns)), |batch| {
+        rows.extend(Rows::new(TableKind::Nodes, batch).upper_nodes()?);
+        Ok(())
+    })
+    .await?;
+    for UpperRow { key, summary, .. } in rows {
+        let Some(node) = view.tree.get(&key) else { continue };
+        let document = |place: usize| view.documents.get(place).map(|(id, _)| id.clone());
+        let last = node.documents.end.saturating_sub(1);
+        let Some(documents) = document(node.documents.start).zip(document(last)) else { continue };
+        let node = TreeNode {
+            id: NodeId::Upper { shard, key },
+            title: String::new(),
+            summary,
+            span: None,
+            documents,
+            bytes: view.bytes_of(&node.documents),
+            children: node.children.len() as u32,
+        };
+        shown.insert(key, node);
+    }
+    Ok(shown)
+}
+
+fn tree_node(snapshot: &Snapshot, node: StoredNode) -> TreeNode {
+    let StoredNode { document_id, version, title, row, .. } = node;
+    let below = match row.level {
+        0 => 0,
+        _ => children_of(snapshot, &document_id, row.level, row.ordinal),
+    };
+    TreeNode {
+        id: NodeId::Document {
+            document_id: document_id.clone(),
+            version,
+            level: row.level,
+            ordinal: row.ordinal,
+        },
+        title,
+        summary: row.summary,
+        bytes: row.span.len() as u64,
+        span: Some(row.span),
+        documents: (document_id.clone(), document_id),
+        children: below,
+    }
+}
+
+fn children_of(snapshot: &Snapshot, id: &DocumentId, level: u32, ordinal: u32) -> u32 {
+    let structure = snapshot.catalogue.get(id).and_then(|record| record.structure());
+    let nodes = structure.map_or(0, |structure| structure.nodes);
+    let Some(segments) = segments_of(nodes, snapshot.max_children) else { return 0 };
+    let children = DocumentShape::new(segments, snapshot.max_children).children(level, ordinal);
+    children.end - children.start
+}
+
+/// Returns the number of segments of a tree with so many nodes: more segments mean more nodes.
+fn segments_of(nodes: u64, max_children: u32) -> Option<u32> {
+    let (mut low, mut high) = (1_u64, nodes.max(1));
+    while low < high {
+        let middle = low.midpoint(high);
+        let of_middle = DocumentShape::new(u32::try_from(middle).ok()?, max_children).nodes();
+        match u64::from(of_middle) < nodes {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    u32::try_from(low).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_number_of_nodes_tells_that_of_segments(segments in 1_u32..5000, max in 2_u32..20) {
+            let nodes = DocumentShape::new(segments, max).nodes();
+            prop_assert_eq!(segments_of(u64::from(nodes), max), Some(segments));
+        }
+    }
+}

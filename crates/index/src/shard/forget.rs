@@ -1,0 +1,165 @@
+//! Forgets documents.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clew_core::{Access, DocumentId, ErasureScan, Forgotten};
+
+use crate::error::Result;
+use crate::shard::Shard;
+use crate::shard::scan::Before;
+use crate::table::filter;
+use crate::values::facts::Facts;
+
+/// Maximum number of further rounds in which leftovers are removed before they are reported.
+/// Nothing else is written to the shard meanwhile.
+const ROUNDS: u32 = 4;
+/// Pause before each further round.
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(400);
+
+const FINDING: &str = "look for what was not written to its end";
+
+impl Shard {
+    /// Forgets documents for a caller who holds all labels; see [`Shard::forget_seen`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`Shard::forget_seen`].
+    pub async fn forget(&mut self, ids: &[DocumentId]) -> Result<Vec<Forgotten>> {
+        self.forget_seen(ids, &Access::all()).await
+    }
+
+    /// Forgets documents. When this returns, no search finds them and no restart brings them back.
+    /// Their text leaves the disk with the next [`Shard::erase`]. That this is due is recorded
+    /// durably before anything is deleted. Ids that are unknown, or of documents that the caller
+    /// does not see, are allowed; their receipts are zero.
+    ///
+    /// # Errors
+    /// Returns a storage error. Then the documents may be forgotten in part. Forgetting them again
+    /// is safe.
+    pub async fn forget_seen(
+        &mut self,
+        ids: &[DocumentId],
+        access: &Access,
+    ) -> Result<Vec<Forgotten>> {
+        self.begin_write().await?;
+        // The rows that are left of a forgotten document require no labels: any caller may finish
+        // forgetting it.
+        let (seen, hidden): (Vec<DocumentId>, Vec<DocumentId>) =
+            ids.iter().cloned().partition(|id| {
+                let record = self.catalogue.get(id);
+                record.is_none_or(|record| access.admits(record.needs()))
+            });
+        let hidden: BTreeSet<DocumentId> = hidden.into_iter().collect();
+        let receipt = |id| match hidden.contains(id) {
+            true => Forgotten::nothing(id.clone()),
+            false => self.receipt(id),
+        };
+        let receipts: Vec<Forgotten> = ids.iter().map(receipt).collect();
+        let known: Vec<DocumentId> =
+            seen.iter().filter(|id| self.catalogue.get(id).is_some()).cloned().collect();
+        let mut deleted = 0;
+        // Memories first: interrupted forgetting is repeated, and a memory cannot be separated into
+        // its documents.
+        self.forget_memories(&seen).await?;
+        if !known.is_empty() {
+            self.erasure.set().await?;
+            deleted = self.sources.delete_any(vec![filter::documents(&known)]).await?;
+            self.sources.sync().await?;
+            for id in &known {
+                self.catalogue.change(id, |facts| facts.sources.clear());
+            }
+            self.publish().await?;
+            self.sweep_documents(&known).await?;
+            self.sweep_upper().await?;
+            self.publish().await?;
+        }
+        if deleted == 0 {
+            // A commit would have shown that no other owner accepted documents that are unknown
+            // here.
+            self.sources.confirm_owned().await?;
+        }
+        self.end_write();
+        Ok(receipts)
+    }
+
+    /// Forgets documents down to the bytes in storage, as [`Shard::forget_seen`] and
+    /// [`Shard::erase`] do, and then scans for what is left of them. Returns the receipts, in the
+    /// order of the ids, and the result of the scan.
+    ///
+    /// # Errors
+    /// Returns the errors of these two. Another call finishes what was begun, and scans.
+    pub async fn forget_for_good(
+        &mut self,
+        ids: &[DocumentId],
+        access: &Access,
+        patience: Duration,
+    ) -> Result<(Vec<Forgotten>, ErasureScan)> {
+        let traces = self.traces(ids, access).await?;
+        let forgotten = self.forget_seen(ids, access).await?;
+        let mut before = Before::new();
+        if self.is_erasure_wanted() {
+            before = self.named_files().await?;
+            self.erase(patience).await?;
+        }
+        // Also those of an interrupted removal, whose memories are not known any more.
+        self.remove_unfinished_memories().await?;
+        let mut rounds = 0;
+        loop {
+            let files = self.finished_files().await?;
+            // Also of tables that were not erased just now: nothing tells whose text a file holds
+            // that no version names.
+            for kind in self.tables_with_other_files(&files).await? {
+                self.prune(kind, patience).await?;
+            }
+            let scan = self.scan(&traces, &before).await?;
+            if scan.is_clean() || rounds == ROUNDS {
+                return Ok((forgotten, scan));
+            }
+            // An owner that lost the shard may still finish a file, which nothing will ever name.
+            rounds += 1;
+            tokio::time::sleep(BETWEEN_ROUNDS).await;
+        }
+    }
+
+    /// Returns the shard's files without unfinished ones, and removes those. A process that was
+    /// killed while it wrote a file leaves the beginning of it under a separate name, which pruning
+    /// does not know. Removing it is safe: only the shard's one writer writes files, and it is
+    /// running this.
+    async fn finished_files(&mut self) -> Result<Vec<String>> {
+        let files = self.place().files(FINDING).await?.into_keys();
+        let (unfinished, finished): (Vec<String>, Vec<String>) =
+            files.partition(|name| is_unfinished(name));
+        if !unfinished.is_empty() {
+            // The files existed before this check, so no later owner is writing them.
+            self.sources.confirm_owned().await?;
+        }
+        for name in unfinished {
+            self.place().remove_file(&name, FINDING).await?;
+        }
+        Ok(finished)
+    }
+
+    fn receipt(&self, id: &DocumentId) -> Forgotten {
+        let none = Facts::default();
+        let facts = self.catalogue.get(id).map_or(&none, |record| &record.facts);
+        Forgotten {
+            document_id: id.clone(),
+            versions: facts.sources.len() as u64,
+            chunks: facts.chunks.iter().map(|chunks| chunks.chunks).sum(),
+            nodes: facts.nodes.iter().map(|nodes| nodes.rows).sum(),
+            failures: u64::from(facts.failure.is_some()),
+            memories: self.memories_of(id),
+            bytes: facts.sources.iter().map(|source| source.bytes).sum(),
+        }
+    }
+}
+
+/// Returns whether a file is one that is renamed once it is complete: `.tmp` and some letters, or
+/// its later name, `#` and a number.
+fn is_unfinished(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let is_numbered = |(_, number): (&str, &str)| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    file.starts_with(".tmp") || file.rsplit_once('#').is_some_and(is_numbered)
+}

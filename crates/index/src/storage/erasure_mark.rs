@@ -1,0 +1,92 @@
+//! Mark of a shard from which forgotten text is still to be erased.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::Result;
+use crate::storage::Place;
+
+/// Durable mark that text is to be erased: an empty file in the shard's folder.
+///
+/// Each owner of a contested shard has a mark of its own name. An owner that was suspended while it
+/// erased removes, when it resumes, only marks that existed when it began, and not the mark of a
+/// later owner that has forgotten something meanwhile.
+#[derive(Debug)]
+pub(crate) struct ErasureMark {
+    shard: Place,
+    own: String,
+    set: BTreeSet<String>,
+    /// Whether any mark is set, for readers.
+    is_wanted: Arc<AtomicBool>,
+}
+
+/// Prefix of the names of marks.
+pub(crate) const MARK: &str = "erasure-wanted";
+
+impl ErasureMark {
+    /// Reads the existing marks, for the owner of that number. Call it after the takeover: an
+    /// earlier owner whose deletion succeeded had set its mark before.
+    pub(crate) async fn read(shard: &Place, owner: Option<u64>) -> Result<Self> {
+        let names = shard.names("look for an interrupted erasure").await?;
+        let set: BTreeSet<String> =
+            names.into_iter().filter(|name| name.starts_with(MARK)).collect();
+        Ok(Self {
+            shard: shard.clone(),
+            own: owner.map_or(MARK.to_owned(), |number| format!("{MARK}-{number}")),
+            is_wanted: Arc::new(AtomicBool::new(!set.is_empty())),
+            set,
+        })
+    }
+
+    /// Returns the flag that tells readers whether erasure is wanted.
+    pub(crate) fn is_wanted(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_wanted)
+    }
+
+    /// Returns whether any mark is set.
+    pub(crate) fn is_set(&self) -> bool {
+        !self.set.is_empty()
+    }
+
+    /// Sets this owner's mark.
+    pub(crate) async fn set(&mut self) -> Result<()> {
+        if !self.set.contains(&self.own) {
+            self.shard.put_mark(&self.own, "remember the erasure").await?;
+            self.set.insert(self.own.clone());
+        }
+        self.is_wanted.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Removes the marks that are known.
+    pub(crate) async fn clear(&mut self) -> Result<()> {
+        while let Some(name) = self.set.first() {
+            self.shard.remove_file(name, "end the erasure").await?;
+            self.set.pop_first();
+        }
+        self.is_wanted.store(false, Ordering::Release);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_earlier_owner_takes_away_only_the_marks_it_knows() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::from(folder.path());
+        let mut a = ErasureMark::read(&place, Some(5)).await.unwrap();
+        a.set().await.unwrap();
+        let mut b = ErasureMark::read(&place, Some(9)).await.unwrap();
+        assert!(b.is_set());
+        b.set().await.unwrap();
+        a.clear().await.unwrap();
+        assert!(!a.is_set());
+        assert!(ErasureMark::read(&place, None).await.unwrap().is_set());
+        b.clear().await.unwrap();
+        assert!(!ErasureMark::read(&place, None).await.unwrap().is_set());
+    }
+}

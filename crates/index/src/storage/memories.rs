@@ -1,0 +1,196 @@
+//! Compressed memories of a shard, each in a file beside the tables.
+//!
+//! A file begins with the record of its memory, so record and content exist together or not at all:
+//!
+//! ```text
+//! length of the record, 8 bytes, little-endian │ record, JSON │ snapshot
+//! ```
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use clew_core::MemoryRecord;
+use tokio::sync::watch;
+
+use crate::error::{Error, Result};
+use crate::storage::Place;
+
+/// Folder of the memories in the shard's place.
+pub(crate) const FOLDER: &str = "memories";
+/// Suffix of the name of a complete file.
+const WHOLE: &str = ".memory";
+/// Suffix that replaces [`WHOLE`] in the name of a file that is being written.
+const UNFINISHED: &str = ".new";
+/// Number of bytes before the record.
+const PREFIX: usize = 8;
+/// Number of bytes that are read at first: enough for a record of some thousand parts.
+const BEGINNING: usize = 256 << 10;
+/// Maximum bytes of a record. A file with a longer one is broken.
+const LONGEST_RECORD: u64 = 256 << 20;
+
+/// Files of the memories, with their records.
+#[derive(Debug)]
+pub(crate) struct MemoryFiles {
+    place: Place,
+    /// Records in the order in which the memories were begun, which is that of their first parts.
+    records: watch::Sender<Arc<Vec<MemoryRecord>>>,
+}
+
+/// Reader of memories. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryReader {
+    place: Place,
+    records: watch::Receiver<Arc<Vec<MemoryRecord>>>,
+}
+
+impl MemoryFiles {
+    /// Reads the records of the files. A file without a valid record is no memory and is swept.
+    pub(crate) async fn open(shard: &Place) -> Result<Self> {
+        let place = shard.join(FOLDER);
+        let mut records = Vec::new();
+        for name in place.names("list memories").await? {
+            match record(&place, &name).await? {
+                Some(record) if name == file(&record.key) => records.push(record),
+                _ => {
+                    tracing::warn!(name, "a file is no memory, and is removed with the next sweep")
+                }
+            }
+        }
+        sort(&mut records);
+        Ok(Self { place, records: watch::Sender::new(Arc::new(records)) })
+    }
+
+    pub(crate) fn reader(&self) -> MemoryReader {
+        MemoryReader { place: self.place.clone(), records: self.records.subscribe() }
+    }
+
+    pub(crate) fn records(&self) -> Arc<Vec<MemoryRecord>> {
+        self.records.borrow().clone()
+    }
+
+    /// Writes the file of a memory, which readers do not see yet.
+    pub(crate) async fn put(&self, record: &MemoryRecord, snapshot: &[u8]) -> Result<()> {
+        const DOING: &str = "write a memory";
+        let json = serde_json::to_vec(record).map_err(|error| Error::Unavailable {
+            doing: DOING.to_owned(),
+            source: error.into(),
+        })?;
+        let mut bytes = BytesMut::with_capacity(PREFIX + json.len() + snapshot.len());
+        bytes.put_u64_le(json.len() as u64);
+        bytes.put_slice(&json);
+        bytes.put_slice(snapshot);
+        self.place.make("make the folder of memories").await?;
+        self.place.put_file(&file(&record.key), bytes.freeze(), DOING).await
+    }
+
+    /// Removes the file of a memory that readers never saw.
+    pub(crate) async fn take_back(&self, record: &MemoryRecord) -> Result<()> {
+        self.place.remove_file(&file(&record.key), "take back a memory").await
+    }
+
+    /// Shows readers a memory whose file was written.
+    pub(crate) fn show(&self, record: MemoryRecord) {
+        let mut records: Vec<MemoryRecord> = self.records().to_vec();
+        records.retain(|known| known.key != record.key);
+        records.push(record);
+        sort(&mut records);
+        self.records.send_replace(Arc::new(records));
+    }
+
+    /// Removes memories. Forgets their records first, so that readers see none that is gone.
+    pub(crate) async fn remove(&self, is_removed: impl Fn(&MemoryRecord) -> bool) -> Result<usize> {
+        let (removed, kept): (Vec<_>, Vec<_>) =
+            self.records().iter().cloned().partition(|record| is_removed(record));
+        if removed.is_empty() {
+            return Ok(0);
+        }
+        self.records.send_replace(Arc::new(kept));
+        for record in &removed {
+            self.place.remove_file(&file(&record.key), "remove a memory").await?;
+        }
+        Ok(removed.len())
+    }
+
+    /// Returns files that belong to none of these records: left by an interrupted write or removal,
+    /// or by an owner that another has replaced meanwhile.
+    pub(crate) async fn others(&self) -> Result<Vec<String>> {
+        let records = self.records();
+        let known: HashSet<String> = records.iter().map(|record| file(&record.key)).collect();
+        let mut others = self.place.names("list memories").await?;
+        others.retain(|name| !known.contains(name));
+        Ok(others)
+    }
+
+    /// Removes a file that is no memory.
+    pub(crate) async fn remove_other(&self, name: &str) -> Result<()> {
+        self.place.remove_file(name, "remove what is no memory").await
+    }
+}
+
+impl MemoryReader {
+    pub(crate) fn records(&self) -> Arc<Vec<MemoryRecord>> {
+        self.records.borrow().clone()
+    }
+
+    /// Returns the files, by name in the shard's place.
+    pub(crate) fn files(&self) -> Vec<String> {
+        self.records().iter().map(file_of).collect()
+    }
+
+    /// Returns the content of a memory, or `None` if it is gone.
+    pub(crate) async fn snapshot(&self, key: &str) -> Result<Option<Bytes>> {
+        let Some(mut bytes) = self.place.get_file(&file(key), None, "read a memory").await? else {
+            return Ok(None);
+        };
+        let record = record_bytes(&bytes).filter(|record| bytes.len() as u64 >= *record);
+        let Some(record) = record else { return Ok(None) };
+        // The conversion fits, because the value is at most a length in memory.
+        bytes.advance(record as usize);
+        Ok(Some(bytes))
+    }
+}
+
+/// Returns the file of a memory, by name in the shard's place.
+pub(crate) fn file_of(record: &MemoryRecord) -> String {
+    format!("{FOLDER}/{}", file(&record.key))
+}
+
+/// Returns whether a file has the name of a memory's, complete or not.
+pub(crate) fn is_of_memory(name: &str) -> bool {
+    name.ends_with(WHOLE) || name.ends_with(UNFINISHED)
+}
+
+fn file(key: &str) -> String {
+    format!("{key}{WHOLE}")
+}
+
+fn sort(records: &mut [MemoryRecord]) {
+    let first = |record: &MemoryRecord| {
+        record.parts.first().map(|part| (part.version, part.document_id.clone(), part.span.start))
+    };
+    records.sort_by_key(first);
+}
+
+/// Returns the bytes of prefix and record together, from the beginning of a file. Returns `None` if
+/// it is no such file.
+fn record_bytes(beginning: &[u8]) -> Option<u64> {
+    let length = u64::from_le_bytes(*beginning.first_chunk::<PREFIX>()?);
+    (length <= LONGEST_RECORD).then(|| length + PREFIX as u64)
+}
+
+/// Returns the record of a memory's file, or `None` if the file is no memory.
+async fn record(place: &Place, name: &str) -> Result<Option<MemoryRecord>> {
+    const DOING: &str = "read what is told of a memory";
+    let read = |end: u64| place.get_file(name, Some(end), DOING);
+    let Some(mut beginning) = read(BEGINNING as u64).await? else { return Ok(None) };
+    let Some(end) = record_bytes(&beginning) else { return Ok(None) };
+    if end > beginning.len() as u64 {
+        let Some(more) = read(end).await? else { return Ok(None) };
+        beginning = more;
+    }
+    let json = beginning.get(PREFIX..usize::try_from(end).unwrap_or(usize::MAX));
+    let record = json.map(serde_json::from_slice::<MemoryRecord>);
+    let is_named = |key: &str| key.len() == 32 && key.bytes().all(|b| b.is_ascii_hexdigit());
+    Ok(record.and_then(|record| record.ok()).filter(|record| is_named(&record.key)))
+}

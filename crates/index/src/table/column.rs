@@ -1,0 +1,34 @@
+//! Names of columns.
+
+pub const ACCEPTED_AT: &str = "accepted_at";
+pub const ATTEMPTS: &str = "attempts";
+pub const ATTRIBUTES: &str = "attributes";
+pub const CHUNK_ID: &str = "chunk_id";
+pub const CONTENT: &str = "content";
+pub const CONTENT_HASH: &str = "content_hash";
+pub const DOCUMENT_ID: &str = "document_id";
+pub const EVENT_TIME: &str = "event_time";
+pub const EXTRACTION: &str = "extraction";
+pub const IS_ROOT: &str = "is_root";
+pub const KEY: &str = "key";
+pub const KEY_TEXT: &str = "key_text";
+pub const KIND: &str = "kind";
+pub const LABELS: &str = "labels";
+pub const LEVEL: &str = "level";
+pub const MEDIA_TYPE: &str = "media_type";
+pub const MESSAGE: &str = "message";
+pub const NEXT_TRY: &str = "next_try";
+pub const NODES: &str = "nodes";
+pub const ORDINAL: &str = "ordinal";
+pub const RECIPE: &str = "recipe";
+pub const SPAN_END: &str = "span_end";
+pub const SPAN_START: &str = "span_start";
+pub const STAGE: &str = "stage";
+pub const SUMMARY: &str = "summary";
+pub const TEXT: &str = "text";
+pub const TEXT_BYTES: &str = "text_bytes";
+pub const TITLE: &str = "title";
+pub const TITLE_BYTES: &str = "title_bytes";
+pub const TOKENS: &str = "tokens";
+pub const VECTOR: &str = "vector";
+pub const VERSION: &str = "version";

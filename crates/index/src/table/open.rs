@@ -1,0 +1,95 @@
+//! Opens a table, and creates it if it does not exist.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use lance::dataset::{ReadParams, WriteParams};
+use lance_table::io::commit::CommitHandler;
+use lancedb::Connection;
+use lancedb::table::WriteOptions;
+
+use crate::error::{Error, Operation, Result};
+use crate::storage::{Place, durable, on_files};
+use crate::table::engine::run;
+use crate::table::fence::Fence;
+use crate::table::kind::TableKind;
+use crate::table::vectors::VectorColumn;
+use crate::table::{Stored, schema};
+
+impl Stored {
+    /// Opens the table. Creates it if it does not exist.
+    pub(crate) async fn open(
+        connection: &Connection,
+        shard: &Place,
+        kind: TableKind,
+        vectors: &[VectorColumn],
+    ) -> Result<Self> {
+        let place = shard.join(&format!("{}.lance", kind.name()));
+        heal(&place, kind).await?;
+        let fence = Arc::new(Fence::default());
+        if !exists(&place, kind).await? {
+            create(connection, kind, vectors, &fence).await?;
+        }
+        let handler: Arc<dyn CommitHandler> = Arc::clone(&fence) as _;
+        let read = ReadParams { commit_handler: Some(handler), ..ReadParams::default() };
+        let open = connection.open_table(kind.name()).lance_read_params(read).execute();
+        let table = run(kind, Operation::Open, open).await?;
+        let stored = run(kind, Operation::Open, table.schema()).await?;
+        schema::check(kind, &stored, vectors)?;
+        let opened = Self { kind, table, fence, place, synced: None };
+        opened.adopt().await?;
+        Ok(opened)
+    }
+}
+
+async fn heal(table: &Place, kind: TableKind) -> Result<()> {
+    let Some(folder) = table.folder().map(ToOwned::to_owned) else { return Ok(()) };
+    if on_files("look for torn commits", move || durable::remove_torn_commit(&folder)).await? {
+        tracing::warn!(table = kind.name(), "removed an empty manifest that a power cut left");
+    }
+    Ok(())
+}
+
+/// Returns whether the table exists. A table with rows whose manifests are gone is an error and is
+/// not created anew.
+async fn exists(table: &Place, kind: TableKind) -> Result<bool> {
+    const DOING: &str = "look for the table";
+    let has_manifest = || async {
+        let names = table.join("_versions").names(DOING).await?;
+        Ok(names.iter().any(|name| name.ends_with(".manifest")))
+    };
+    if has_manifest().await? {
+        return Ok(true);
+    }
+    let has_rows = !table.join("data").names(DOING).await?.is_empty();
+    // Another owner may have created it meanwhile: rows come after the first manifest.
+    match has_manifest().await? {
+        false if has_rows => {
+            Err(Error::of_table(kind, Operation::Open, "there are rows but no manifest".into()))
+        }
+        found => Ok(found),
+    }
+}
+
+/// Creates the table, unless another process does so at the same time.
+async fn create(
+    connection: &Connection,
+    kind: TableKind,
+    vectors: &[VectorColumn],
+    fence: &Arc<Fence>,
+) -> Result<()> {
+    let write = WriteParams { commit_handler: Some(Arc::clone(fence) as _), ..Default::default() };
+    let create = connection
+        .create_empty_table(kind.name(), kind.schema(vectors))
+        .write_options(WriteOptions { lance_write_params: Some(write) })
+        .execute();
+    let create = create.map(|created| match created {
+        Err(lancedb::Error::TableAlreadyExists { .. }) => Ok(()),
+        created => created.map(drop),
+    });
+    match run(kind, Operation::Create, create).await {
+        // The fence found another owner's first version.
+        Err(Error::LostRace { .. }) => Ok(()),
+        created => created,
+    }
+}

@@ -1,0 +1,120 @@
+//! Removal of a table's old versions.
+
+use std::collections::HashSet;
+use std::fs;
+
+use futures::{StreamExt, TryStreamExt};
+use lance::dataset::cleanup::{CleanupFileKind, CleanupPolicy};
+use object_store::path::Path;
+use object_store::{ObjectStore as _, ObjectStoreExt as _};
+
+use crate::error::{Operation, Result};
+use crate::storage::on_files;
+use crate::table::Stored;
+
+/// Table config key that is set before old versions are removed, only to force a commit.
+const PRUNED: &str = "clew.pruned";
+
+/// Files of a table at one moment, from which the garbage is chosen.
+#[derive(Debug)]
+pub(crate) struct Present(HashSet<Path>);
+
+impl Stored {
+    /// Begins to remove old versions: lists the files that exist, then makes a commit.
+    ///
+    /// A file that no manifest names may be garbage of an interrupted write, or a new owner may
+    /// have written it and not committed yet. Nothing tells these two apart, and this process may
+    /// be suspended between any two steps for long enough that another becomes the owner. The order
+    /// of the steps makes removal safe:
+    ///
+    /// 1. List the files that exist.
+    /// 2. Make a commit through the fence. It succeeds only if no other owner has taken over. An
+    ///    owner writes to a table only after its takeover, so every listed file belongs to this
+    ///    owner, which writes nothing else meanwhile, or to an earlier owner, which can commit
+    ///    nothing any more.
+    /// 3. Remove the files that were listed *and* that the newest manifest does not name. File
+    ///    names are never reused, and a later manifest names only files that the one before it
+    ///    names or that were written after it. So these files stay garbage, and removing them is
+    ///    safe at any later time, whoever the owner is then.
+    pub(crate) async fn begin_removal(&mut self) -> Result<Present> {
+        let dataset = self.dataset(Operation::Prune).await?;
+        let list = async {
+            let store = dataset.object_store(None).await?;
+            let files = store.inner.list(Some(&dataset.branch_location().path));
+            let files = files.map_ok(|file| file.location).try_collect().await;
+            Ok(files.map_err(lance_core::Error::from)?)
+        };
+        let present = Present(self.run(Operation::Prune, list).await?);
+        self.commit_config(PRUNED, (dataset.version_id() + 1).to_string()).await?;
+        // The newest version must be on disk before earlier ones are removed.
+        self.sync().await?;
+        Ok(present)
+    }
+
+    /// Removes the files of `present` that only older versions name, or none. The caller makes sure
+    /// that no view of an older version is read any more.
+    pub(crate) async fn remove(&self, present: Present) -> Result<()> {
+        let dataset = self.dataset(Operation::Prune).await?;
+        let policy = CleanupPolicy {
+            before_version: Some(dataset.version_id()),
+            delete_unverified: true,
+            ..CleanupPolicy::default()
+        };
+        // Boxed: the engine's future is large and is part of the futures of all callers.
+        let explained = Box::pin(async {
+            let cleanup = dataset.cleanup(policy).with_max_candidate_files(usize::MAX);
+            Ok(cleanup.explain().await?)
+        });
+        let explained = self.run(Operation::Prune, explained).await?;
+        let (mut manifests, mut files) = (Vec::new(), Vec::new());
+        for file in explained.candidate_files {
+            let path = Path::parse(&file.path)
+                .map_err(|error| self.error(Operation::Prune, error.into()))?;
+            if present.0.contains(&path) {
+                let is_manifest = file.kind == CleanupFileKind::Manifest;
+                if is_manifest { &mut manifests } else { &mut files }.push(path);
+            }
+        }
+        let removed = async {
+            let store = dataset.object_store(None).await?;
+            // In one stream: an object store removes a thousand objects per request.
+            let files = futures::stream::iter(files.into_iter().map(Ok)).boxed();
+            let mut removed = store.inner.delete_stream(files);
+            while let Some(file) = removed.next().await {
+                gone(file)?;
+            }
+            // Oldest first and one after the other, on which the fence relies. In the engine's
+            // naming scheme the newest manifest sorts first.
+            manifests.sort_unstable();
+            for manifest in manifests.iter().rev() {
+                gone(store.inner.delete(manifest).await)?;
+            }
+            Ok(())
+        };
+        self.run(Operation::Prune, removed).await?;
+        self.remove_empty_folders().await
+    }
+
+    /// Removes the empty folders of removed indexes. Each index has a folder of its own.
+    async fn remove_empty_folders(&self) -> Result<()> {
+        let Some(folder) = self.place.folder() else { return Ok(()) };
+        let indexes = folder.join("_indices");
+        on_files("remove the folders of old indexes", move || {
+            let Ok(entries) = fs::read_dir(indexes) else { return Ok(()) };
+            for entry in entries {
+                // Removal fails if the folder is not empty, which means that it is in use.
+                let _ = fs::remove_dir(entry?.path());
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Counts a file that no longer exists as removed.
+fn gone<T>(removed: object_store::Result<T>) -> lance_core::Result<()> {
+    match removed {
+        Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

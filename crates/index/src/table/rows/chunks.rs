@@ -1,0 +1,141 @@
+//! Rows of `chunks`.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array};
+use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
+use arrow::record_batch::RecordBatch;
+use clew_core::{ChunkId, CorpusName, DocumentId, Recipe, Span, Timestamp, Version};
+
+use crate::error::{Error, Result};
+use crate::table::column;
+use crate::table::kind::TableKind;
+use crate::table::rows::Rows;
+use crate::table::rows::arrays::{attributes, labels, record_batch, texts, times, u32s, u64s};
+use crate::table::vectors::VectorColumn;
+use crate::values::derived::{DerivedDocument, EmbeddedChunk};
+
+/// Row of `chunks` without its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkKey {
+    pub document_id: DocumentId,
+    pub version: Version,
+    pub recipe: Recipe,
+    pub ordinal: u32,
+}
+
+/// Row of `chunks` as a search shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkRow {
+    pub span: Span,
+    pub text: String,
+    pub title: String,
+    pub event_time: Option<Timestamp>,
+}
+
+/// Builds rows for `chunks`. Each span must lie in its document's text, and each chunk must have a
+/// vector for each of `vectors`.
+pub(crate) fn batch(
+    corpus: &CorpusName,
+    vectors: &[VectorColumn],
+    documents: &[DerivedDocument],
+) -> Result<RecordBatch> {
+    let rows: Vec<(&DerivedDocument, &EmbeddedChunk)> = documents
+        .iter()
+        .flat_map(|derived| derived.chunks.iter().map(move |row| (derived, row)))
+        .collect();
+    let documents = || rows.iter().map(|(derived, _)| &derived.document);
+    let chunks = || rows.iter().map(|(_, row)| &row.chunk);
+    let ids = rows.iter().map(|(derived, row)| {
+        let (document, ordinal) = (&derived.document.id, row.chunk.ordinal);
+        ChunkId::derive(corpus, document, derived.version, ordinal).to_string()
+    });
+    let passages = rows
+        .iter()
+        .map(|(derived, row)| row.chunk.span.of(&derived.document.text).unwrap_or_default());
+    let attributes_of = rows
+        .iter()
+        .map(|(derived, row)| derived.document.attributes.iter().chain(&row.chunk.attributes));
+    let mut columns: Vec<ArrayRef> = vec![
+        texts(ids),
+        texts(documents().map(|document| document.id.as_str())),
+        u64s(rows.iter().map(|(derived, _)| derived.version.0)),
+        u64s(rows.iter().map(|(derived, _)| derived.recipe.0)),
+        u32s(chunks().map(|chunk| chunk.ordinal)),
+        u64s(chunks().map(|chunk| chunk.span.start as u64)),
+        u64s(chunks().map(|chunk| chunk.span.end as u64)),
+        texts(passages),
+        texts(chunks().map(|chunk| chunk.key_text.as_str())),
+        u32s(chunks().map(|chunk| chunk.tokens)),
+        texts(documents().map(|document| document.title.as_str())),
+        attributes(attributes_of),
+        times(documents().map(|document| document.event_time)),
+        labels(documents().map(|document| &document.labels)),
+    ];
+    for (i, column) in vectors.iter().enumerate() {
+        let components = rows.iter().flat_map(|(_, row)| row.vectors.get(i).into_iter().flatten());
+        columns.push(vector_array(column, components.copied())?);
+    }
+    record_batch(TableKind::Chunks, vectors, columns)
+}
+
+fn vector_array(column: &VectorColumn, components: impl Iterator<Item = f32>) -> Result<ArrayRef> {
+    let DataType::FixedSizeList(field, size) = column.data_type() else {
+        return Err(Error::invalid("dimension", "expected a column of vectors"));
+    };
+    let values = Arc::new(Float32Array::from(components.collect::<Vec<f32>>()));
+    FixedSizeListArray::try_new(field, size, values, None)
+        .map(|array| Arc::new(array) as ArrayRef)
+        .map_err(|error| Error::invalid("chunk.vector", error.to_string()))
+}
+
+impl Rows<'_> {
+    /// Returns the keys of rows of `chunks`.
+    pub(crate) fn chunk_keys(&self) -> Result<Vec<ChunkKey>> {
+        let recipes = self.numbers::<UInt64Type>(column::RECIPE)?;
+        let ordinals = self.numbers::<UInt32Type>(column::ORDINAL)?;
+        let keys = self.versions()?.into_iter().enumerate();
+        Ok(keys
+            .map(|(i, (document_id, version))| ChunkKey {
+                document_id,
+                version,
+                recipe: Recipe(recipes.value(i)),
+                ordinal: ordinals.value(i),
+            })
+            .collect())
+    }
+
+    /// Returns the ids of `chunks`, as stored.
+    pub(crate) fn chunk_ids(&self) -> Result<Vec<String>> {
+        let texts = self.texts(column::CHUNK_ID)?;
+        Ok(texts.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
+    }
+
+    /// Returns the key texts of `chunks`, of which their vectors were made.
+    pub(crate) fn key_texts(&self) -> Result<Vec<String>> {
+        let texts = self.texts(column::KEY_TEXT)?;
+        Ok(texts.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
+    }
+
+    /// Returns the columns of `chunks` that a search shows.
+    pub(crate) fn chunk_rows(&self) -> Result<Vec<ChunkRow>> {
+        let texts = self.texts(column::TEXT)?;
+        let titles = self.texts(column::TITLE)?;
+        let starts = self.numbers::<UInt64Type>(column::SPAN_START)?;
+        let ends = self.numbers::<UInt64Type>(column::SPAN_END)?;
+        (0..self.batch.num_rows())
+            .map(|i| {
+                let (start, end) = (starts.value(i) as usize, ends.value(i) as usize);
+                if start > end {
+                    return Err(self.damaged("a span is damaged"));
+                }
+                Ok(ChunkRow {
+                    span: Span::new(start, end),
+                    text: texts.value(i).to_owned(),
+                    title: titles.value(i).to_owned(),
+                    event_time: self.time(column::EVENT_TIME, i)?,
+                })
+            })
+            .collect()
+    }
+}

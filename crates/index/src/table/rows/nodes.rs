@@ -1,0 +1,144 @@
+//! Rows of `nodes`.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{UInt32Type, UInt64Type};
+use arrow::record_batch::RecordBatch;
+use clew_core::{DocumentId, Recipe, Span, UpperKey, Version};
+
+use crate::error::Result;
+use crate::table::column;
+use crate::table::kind::TableKind;
+use crate::table::rows::Rows;
+use crate::table::rows::arrays::{flags, record_batch, texts, u32s, u64s};
+use crate::values::nodes::{DocumentNodes, NodeRow, UpperRow};
+
+/// Owner of a row of `nodes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NodeOwner {
+    /// The tree that a recipe made of a document version.
+    Document { document_id: DocumentId, version: Version, recipe: Recipe },
+    /// The corpus tree.
+    Upper(UpperKey),
+}
+
+/// Row of `nodes` of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredNode {
+    pub document_id: DocumentId,
+    pub version: Version,
+    pub recipe: Recipe,
+    pub title: String,
+    pub row: NodeRow,
+}
+
+/// Builds rows for `nodes` of documents.
+pub(crate) fn batch(documents: &[DocumentNodes]) -> Result<RecordBatch> {
+    let rows: Vec<(&DocumentNodes, &NodeRow)> =
+        documents.iter().flat_map(|of| of.rows.iter().map(move |row| (of, row))).collect();
+    let of = || rows.iter().map(|(of, _)| of);
+    let each = || rows.iter().map(|(_, row)| row);
+    let columns: Vec<ArrayRef> = vec![
+        texts(of().map(|of| of.document_id.as_str())),
+        u64s(of().map(|of| of.version.0)),
+        u64s(of().map(|of| of.recipe.0)),
+        u32s(each().map(|row| row.level)),
+        u32s(each().map(|row| row.ordinal)),
+        u64s(of().map(|of| of.nodes)),
+        flags(each().map(|row| row.is_root)),
+        u64s(each().map(|row| row.span.start as u64)),
+        u64s(each().map(|row| row.span.end as u64)),
+        texts(of().map(|of| of.title.as_str())),
+        texts(each().map(|row| row.summary.as_str())),
+        texts(each().map(|row| row.key.as_str())),
+        texts(each().map(|row| row.extraction.as_str())),
+    ];
+    record_batch(TableKind::Nodes, &[], columns)
+}
+
+/// Builds rows for `nodes` of the corpus tree.
+pub(crate) fn upper_batch(rows: &[UpperRow]) -> Result<RecordBatch> {
+    let zeros = || u64s(rows.iter().map(|_| 0));
+    let empty = || texts(rows.iter().map(|_| ""));
+    let columns: Vec<ArrayRef> = vec![
+        empty(),
+        zeros(),
+        zeros(),
+        u32s(rows.iter().map(|row| row.level)),
+        u32s(rows.iter().map(|_| 0)),
+        zeros(),
+        flags(rows.iter().map(|_| false)),
+        zeros(),
+        zeros(),
+        empty(),
+        texts(rows.iter().map(|row| row.summary.as_str())),
+        texts(rows.iter().map(|row| row.key.to_string())),
+        empty(),
+    ];
+    record_batch(TableKind::Nodes, &[], columns)
+}
+
+impl Rows<'_> {
+    /// Returns the owner of each row of `nodes`.
+    pub(crate) fn node_owners(&self) -> Result<Vec<NodeOwner>> {
+        let ids = self.texts(column::DOCUMENT_ID)?;
+        let versions = self.numbers::<UInt64Type>(column::VERSION)?;
+        let recipes = self.numbers::<UInt64Type>(column::RECIPE)?;
+        let keys = self.texts(column::KEY)?;
+        let owner = |row: usize| match ids.value(row) {
+            "" => {
+                let key = UpperKey::from_hex(keys.value(row));
+                key.map(NodeOwner::Upper).ok_or_else(|| self.damaged("a node's key is damaged"))
+            }
+            id => Ok(NodeOwner::Document {
+                document_id: id.parse().map_err(|_| self.damaged("a document id is damaged"))?,
+                version: Version(versions.value(row)),
+                recipe: Recipe(recipes.value(row)),
+            }),
+        };
+        (0..ids.len()).map(owner).collect()
+    }
+
+    /// Returns rows of `nodes` of documents.
+    pub(crate) fn nodes(&self) -> Result<Vec<StoredNode>> {
+        let recipes = self.numbers::<UInt64Type>(column::RECIPE)?;
+        let levels = self.numbers::<UInt32Type>(column::LEVEL)?;
+        let ordinals = self.numbers::<UInt32Type>(column::ORDINAL)?;
+        let roots = self.column(column::IS_ROOT)?;
+        let roots = roots.as_boolean_opt().ok_or_else(|| self.damaged("`is_root` is no flag"))?;
+        let starts = self.numbers::<UInt64Type>(column::SPAN_START)?;
+        let ends = self.numbers::<UInt64Type>(column::SPAN_END)?;
+        let (titles, summaries) = (self.texts(column::TITLE)?, self.texts(column::SUMMARY)?);
+        let (keys, extractions) = (self.texts(column::KEY)?, self.texts(column::EXTRACTION)?);
+        let node = |(i, (document_id, version)): (usize, (DocumentId, Version))| StoredNode {
+            document_id,
+            version,
+            recipe: Recipe(recipes.value(i)),
+            title: titles.value(i).to_owned(),
+            row: NodeRow {
+                level: levels.value(i),
+                ordinal: ordinals.value(i),
+                is_root: roots.value(i),
+                span: Span::new(starts.value(i) as usize, ends.value(i) as usize),
+                summary: summaries.value(i).to_owned(),
+                key: keys.value(i).to_owned(),
+                extraction: extractions.value(i).to_owned(),
+            },
+        };
+        Ok(self.versions()?.into_iter().enumerate().map(node).collect())
+    }
+
+    /// Returns rows of `nodes` of the corpus tree.
+    pub(crate) fn upper_nodes(&self) -> Result<Vec<UpperRow>> {
+        let levels = self.numbers::<UInt32Type>(column::LEVEL)?;
+        let summaries = self.texts(column::SUMMARY)?;
+        let row = |(i, owner)| match owner {
+            NodeOwner::Upper(key) => Some(UpperRow {
+                key,
+                level: levels.value(i),
+                summary: summaries.value(i).to_owned(),
+            }),
+            NodeOwner::Document { .. } => None,
+        };
+        Ok(self.node_owners()?.into_iter().enumerate().filter_map(row).collect())
+    }
+}

@@ -1,0 +1,156 @@
+//! Rows of `sources`.
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
+use arrow::record_batch::RecordBatch;
+use clew_core::{
+    Attributes, ContentHash, Document, DocumentId, MediaType, StoredDocument, Timestamp, Version,
+};
+
+use crate::error::Result;
+use crate::table::column;
+use crate::table::kind::TableKind;
+use crate::table::rows::Rows;
+use crate::table::rows::arrays::{
+    attributes, labels, record_batch, small, texts, times, u32s, u64s,
+};
+use crate::values::facts::SourceFacts;
+
+/// Builds rows for `sources`.
+pub(crate) fn batch(rows: &[StoredDocument]) -> Result<RecordBatch> {
+    let documents = || rows.iter().map(|row| &row.document);
+    let columns: Vec<ArrayRef> = vec![
+        texts(documents().map(|document| document.id.as_str())),
+        u64s(rows.iter().map(|row| row.version.0)),
+        texts(documents().map(|document| document.content_hash().to_string())),
+        texts(documents().map(content)),
+        u32s(documents().map(|document| small(document.title.len()))),
+        u64s(documents().map(|document| document.text.len() as u64)),
+        texts(documents().map(|document| document.media_type.as_str())),
+        attributes(documents().map(|document| &document.attributes)),
+        times(documents().map(|document| document.event_time)),
+        times(rows.iter().map(|row| Some(row.accepted_at))),
+        labels(documents().map(|document| &document.labels)),
+    ];
+    record_batch(TableKind::Sources, &[], columns)
+}
+
+/// Returns the title, a line break if there is a title, and the text.
+fn content(document: &Document) -> String {
+    if document.title.is_empty() {
+        return document.text.clone();
+    }
+    format!("{}\n{}", document.title, document.text)
+}
+
+impl Rows<'_> {
+    /// Returns rows of `sources` without their texts.
+    pub(crate) fn source_facts(&self) -> Result<Vec<(DocumentId, SourceFacts)>> {
+        let hashes = self.texts(column::CONTENT_HASH)?;
+        let bytes = self.numbers::<UInt64Type>(column::TEXT_BYTES)?;
+        let accepted = self.numbers::<Int64Type>(column::ACCEPTED_AT)?;
+        let fact = |(i, (id, version)): (usize, (DocumentId, Version))| {
+            let content_hash = ContentHash::from_hex(hashes.value(i))
+                .ok_or_else(|| self.damaged("a content hash is damaged"))?;
+            let accepted_at = Timestamp::from_micros(accepted.value(i));
+            let (bytes, labels) = (bytes.value(i), self.labels(i)?);
+            Ok((id, SourceFacts { version, content_hash, accepted_at, bytes, labels }))
+        };
+        self.versions()?.into_iter().enumerate().map(fact).collect()
+    }
+
+    /// Returns complete rows of `sources`.
+    pub(crate) fn documents(&self) -> Result<Vec<StoredDocument>> {
+        let contents = self.texts(column::CONTENT)?;
+        let title_bytes = self.numbers::<UInt32Type>(column::TITLE_BYTES)?;
+        let media_types = self.texts(column::MEDIA_TYPE)?;
+        let accepted = self.numbers::<Int64Type>(column::ACCEPTED_AT)?;
+        let document = |(i, (id, version)): (usize, (DocumentId, Version))| {
+            let (title, text) = split_content(contents.value(i), title_bytes.value(i) as usize)
+                .ok_or_else(|| self.damaged("a title is damaged"))?;
+            let media_type = MediaType::try_from_name(media_types.value(i))
+                .map_err(|error| self.damaged(error.to_string()))?;
+            let document = Document {
+                id,
+                text: text.to_owned(),
+                media_type,
+                title: title.to_owned(),
+                attributes: self.attributes(i)?,
+                event_time: self.time(column::EVENT_TIME, i)?,
+                labels: self.labels(i)?,
+            };
+            let accepted_at = Timestamp::from_micros(accepted.value(i));
+            Ok(StoredDocument { document, version, accepted_at })
+        };
+        self.versions()?.into_iter().enumerate().map(document).collect()
+    }
+
+    fn attributes(&self, row: usize) -> Result<Attributes> {
+        let lists = self
+            .column(column::ATTRIBUTES)?
+            .as_list_opt::<i32>()
+            .ok_or_else(|| self.damaged("attributes are no list"))?;
+        let values = lists.value(row);
+        let texts =
+            values.as_string_opt::<i32>().ok_or_else(|| self.damaged("attributes are no texts"))?;
+        let attribute = |text: Option<&str>| {
+            let (name, value) = text.unwrap_or_default().split_once('=')?;
+            Some((name.to_owned().try_into().ok()?, value.to_owned()))
+        };
+        texts
+            .iter()
+            .map(|text| attribute(text).ok_or_else(|| self.damaged("an attribute is damaged")))
+            .collect()
+    }
+}
+
+fn split_content(content: &str, title_bytes: usize) -> Option<(&str, &str)> {
+    if title_bytes == 0 {
+        return Some(("", content));
+    }
+    Some((content.get(..title_bytes)?, content.get(title_bytes + 1..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::Labels;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_document_comes_back_as_it_was_stored(
+            text in ".{1,40}",
+            title in "[^\\p{Cc}]{0,10}",
+            attributes in proptest::collection::btree_map("[a-z_.-]{1,8}", ".{0,12}", 0..4),
+            event_time in proptest::option::of(any::<i64>()),
+            labels in proptest::collection::vec("[a-z0-9._-]{1,8}", 0..4),
+            version in any::<u64>(),
+        ) {
+            let attributes = attributes
+                .into_iter()
+                .map(|(name, value)| (name.try_into().unwrap(), value))
+                .collect();
+            let stored = StoredDocument {
+                document: Document {
+                    id: "it's a \"name\"\u{a0}".parse().unwrap(),
+                    text,
+                    media_type: MediaType::Markdown,
+                    title,
+                    attributes,
+                    event_time: event_time.map(Timestamp::from_micros),
+                    labels: Labels::parse(labels).unwrap(),
+                },
+                version: Version(version),
+                accepted_at: Timestamp::from_micros(5),
+            };
+            let batch = batch(std::slice::from_ref(&stored)).unwrap();
+            let rows = Rows::new(TableKind::Sources, &batch);
+            let facts = rows.source_facts().unwrap();
+            prop_assert_eq!(facts[0].1.content_hash, stored.document.content_hash());
+            prop_assert_eq!(facts[0].1.bytes, stored.document.text.len() as u64);
+            prop_assert_eq!(rows.documents().unwrap(), vec![stored]);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Rows of the tables without their texts: what is known of each document.
+
+use clew_core::{ContentHash, FailureStatus, Labels, Recipe, Timestamp, Version};
+
+/// Row of `sources`, without its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SourceFacts {
+    pub version: Version,
+    pub content_hash: ContentHash,
+    pub accepted_at: Timestamp,
+    /// Bytes of the text.
+    pub bytes: u64,
+    /// Labels that a caller must hold to see it.
+    pub labels: Labels,
+}
+
+/// Rows of `chunks` that one recipe made of one document version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkFacts {
+    pub version: Version,
+    pub recipe: Recipe,
+    pub chunks: u64,
+    pub tokens: u64,
+    /// Whether each ordinal from 0 is there once. One commit writes all chunks of a document, so
+    /// this is false only if two writers wrote the same document. The rows are then swept and made
+    /// again.
+    pub is_whole: bool,
+}
+
+/// Rows of `nodes` that one recipe made of one document version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeFacts {
+    pub version: Version,
+    pub recipe: Recipe,
+    /// Number of rows that exist.
+    pub rows: u64,
+    /// Number of nodes that the tree has.
+    pub nodes: u64,
+}
+
+impl NodeFacts {
+    /// Returns whether all nodes exist. Each place occurs once, since an append continues the
+    /// existing rows.
+    pub fn is_whole(&self) -> bool {
+        self.rows == self.nodes
+    }
+}
+
+/// Row of `failures`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailureFacts {
+    pub version: Version,
+    pub recipe: Recipe,
+    pub status: FailureStatus,
+}
+
+/// Rows of all tables about one document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub sources: Vec<SourceFacts>,
+    pub chunks: Vec<ChunkFacts>,
+    pub nodes: Vec<NodeFacts>,
+    pub failure: Option<FailureFacts>,
+}
