@@ -18,7 +18,7 @@ use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
 use clew_proto::encoder::v1::form_memory_request::Payload;
 use clew_remote::RemoteMemoryEncoder;
-use clew_runtime::peer::Reach;
+use clew_runtime::peer::{PeerOptions, Reach};
 use clew_runtime::pool::Pool;
 use clew_testkit::FaultyWire;
 use futures::future::join_all;
@@ -109,7 +109,8 @@ async fn until(is_so: impl Fn() -> bool) {
 }
 
 async fn remote(servers: &[&Server]) -> Arc<RemoteMemoryEncoder> {
-    let options = RemoteMemoryEncoder::peer_options(Reach::default());
+    let service = "clew.encoder.v1.EncoderService".to_owned();
+    let options = PeerOptions { service, credits: 64, reach: Reach::default() };
     let pool = Pool::new("encoders", options);
     let member = |(i, server): (usize, &&Server)| (format!("encoder-{i}"), server.address());
     pool.update(servers.iter().enumerate().map(member).collect()).await.unwrap();

@@ -10,7 +10,7 @@ use clew_core::{Encoder, Error, ErrorKind, NoReranker, Priority, Reranker, TextK
 use clew_memory_encoder::service::EncoderEndpoint;
 use clew_memory_encoder::{EncoderConfig, EncoderPools, RerankerPool};
 use clew_remote::{RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions, RemoteReranker};
-use clew_runtime::peer::Reach;
+use clew_runtime::peer::{PeerOptions, Reach};
 use clew_runtime::pool::Pool;
 use clew_testkit::{FaultyWire, ModelEndpoint, write_tiny_bert, write_tiny_reranker};
 use tokio::net::TcpListener;
@@ -62,7 +62,9 @@ impl Server {
 }
 
 async fn remote(members: Vec<(String, String)>) -> RemoteReranker {
-    let pool = Pool::new("rerankers", RemoteReranker::peer_options(Reach::default()));
+    let service = "clew.encoder.v1.EncoderService".to_owned();
+    let options = PeerOptions { service, credits: 64, reach: Reach::default() };
+    let pool = Pool::new("rerankers", options);
     pool.update(members).await.unwrap();
     let deadline = soon();
     while !pool.node().children.iter().all(|peer| peer.state == "serving") {

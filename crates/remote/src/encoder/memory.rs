@@ -18,7 +18,7 @@ use clew_proto::encoder::v1::form_memory_response::Payload as Told;
 use clew_proto::encoder::v1::generate_clues_request::Payload as Asked;
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::{request, within};
-use clew_runtime::peer::{Channel, Link, Peer, PeerOptions, PeerState, Reach};
+use clew_runtime::peer::{Channel, Link, Peer, PeerState};
 use clew_runtime::pool::Pool;
 use futures::stream;
 use tonic::Streaming;
@@ -56,11 +56,6 @@ impl RemoteMemoryEncoder {
     /// Creates a client of the memory models of `encoders`, which all have the same model or none.
     pub fn new(encoders: Pool) -> Self {
         Self { encoders, described: Described::new("NO_MEMORY_MODEL", BELIEVED) }
-    }
-
-    /// Returns the options for a pool of encoders for this client.
-    pub fn peer_options(reach: Reach) -> PeerOptions {
-        PeerOptions { service: SERVICE.to_owned(), credits: CREDITS, reach }
     }
 
     /// Returns the encoder that is asked about this memory first, if it has room.

@@ -10,7 +10,7 @@ use clew_proto::convert::encoder as convert;
 use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
 use clew_runtime::deadline::{request, within};
-use clew_runtime::peer::{Channel, PeerOptions, Reach};
+use clew_runtime::peer::Channel;
 use clew_runtime::pool::Pool;
 use futures::future::try_join_all;
 
@@ -49,11 +49,6 @@ impl RemoteReranker {
         // A reranker that is newly configured should be found soon, so absence is cached for less
         // time than presence.
         Self { encoders, described: Described::new("NO_RERANKER", BELIEVED / 12) }
-    }
-
-    /// Returns the options for a pool of encoders for this client.
-    pub fn peer_options(reach: Reach) -> PeerOptions {
-        PeerOptions { service: SERVICE.to_owned(), credits: CREDITS, reach }
     }
 
     async fn score_part(

@@ -1,0 +1,283 @@
+//! Searches of a shard: candidates and drafts of memories.
+
+use clew_core::{
+    CandidateQuery, Candidates, ClueQuery, Clues, DocumentId, DraftTask, DraftedClues, Error, Hit,
+    Version, Violations,
+};
+
+use super::{SeenShard, malformed, missing, optional_time, shard_from_wire};
+use crate::convert::{query, timestamp_to_wire};
+use crate::shard::v1 as wire;
+
+/// Maximum bytes of the fingerprint of a model.
+const FINGERPRINT_BYTES: usize = 64;
+
+/// Converts a search for candidates for the wire.
+pub fn candidates_to_wire(
+    shard: &SeenShard,
+    asked: &CandidateQuery,
+) -> wire::FindCandidatesRequest {
+    wire::FindCandidatesRequest {
+        shard: Some(shard.into()),
+        text: asked.text.clone(),
+        vector: asked.vector.clone().unwrap_or_default(),
+        mode: query::search_mode_to_wire(asked.mode).into(),
+        filter: Some(query::filter_to_wire(asked.filter.clone())),
+        grouping: query::grouping_to_wire(asked.grouping).into(),
+        limit: u32::try_from(asked.limit).unwrap_or(u32::MAX),
+        exact: asked.exact,
+        encoder: asked.encoder.clone(),
+    }
+}
+
+/// Converts a search for candidates from the wire.
+///
+/// # Errors
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
+pub fn candidates_from_wire(
+    request: wire::FindCandidatesRequest,
+) -> Result<(SeenShard, CandidateQuery), Error> {
+    let mut violations = Violations::default();
+    let shard = violations.take(shard_from_wire(request.shard));
+    let mode = query::search_mode_from_wire(request.mode, &mut violations);
+    let grouping = query::grouping_from_wire(request.grouping, &mut violations);
+    let filter = query::filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    if request.encoder.len() > FINGERPRINT_BYTES {
+        violations.push("encoder", format!("expected at most {FINGERPRINT_BYTES} bytes"));
+    }
+    violations.into_result()?;
+    let shard = shard.ok_or_else(|| missing("shard"))?;
+    let asked = CandidateQuery {
+        encoder: request.encoder,
+        text: request.text,
+        vector: Some(request.vector).filter(|vector| !vector.is_empty()),
+        mode,
+        filter,
+        grouping,
+        limit: request.limit as usize,
+        exact: request.exact,
+    };
+    Ok((shard, asked))
+}
+
+/// Converts candidates for the wire, to messages of about `message_bytes` each.
+pub fn found_to_wire(found: Candidates, message_bytes: usize) -> Vec<wire::FindCandidatesResponse> {
+    let mut numbers = std::collections::HashMap::new();
+    let mut chunks = Vec::new();
+    let mut ranked = |hits: Vec<Hit>| {
+        hits.into_iter()
+            .map(|hit| {
+                let score = hit.score;
+                let chunk = *numbers.entry(hit.chunk_id).or_insert_with(|| {
+                    chunks.push(chunk_to_wire(hit));
+                    u32::try_from(chunks.len() - 1).unwrap_or(u32::MAX)
+                });
+                wire::Ranked { chunk, score }
+            })
+            .collect()
+    };
+    let rankings = wire::Rankings {
+        dense: ranked(found.dense),
+        sparse: ranked(found.sparse),
+        attainable: found.attainable,
+    };
+    let mut messages =
+        vec![wire::FindCandidatesResponse { rankings: Some(rankings), chunks: Vec::new() }];
+    let mut bytes = 0;
+    for chunk in chunks {
+        bytes += prost::Message::encoded_len(&chunk);
+        if bytes > message_bytes {
+            messages.push(wire::FindCandidatesResponse::default());
+            bytes = 0;
+        }
+        if let Some(last) = messages.last_mut() {
+            last.chunks.push(chunk);
+        }
+    }
+    messages
+}
+
+/// Converts candidates from the messages of a response.
+///
+/// # Errors
+/// Returns [`clew_core::ErrorKind::Internal`] if the messages do not fit together.
+pub fn found_from_wire(
+    messages: impl IntoIterator<Item = wire::FindCandidatesResponse>,
+) -> Result<Candidates, Error> {
+    let mut rankings = None;
+    let mut chunks = Vec::new();
+    for message in messages {
+        rankings = rankings.or(message.rankings);
+        for chunk in message.chunks {
+            chunks.push(hit_from_wire(chunk)?);
+        }
+    }
+    let rankings = rankings.ok_or_else(|| malformed("no rankings"))?;
+    let hits = |ranked: Vec<wire::Ranked>| {
+        let hit = |ranked: wire::Ranked| {
+            let chunk = chunks.get(ranked.chunk as usize);
+            let chunk: &Hit = chunk.ok_or_else(|| malformed("a chunk that is not there"))?;
+            Ok(Hit { score: ranked.score, ..chunk.clone() })
+        };
+        ranked.into_iter().map(hit).collect::<Result<Vec<_>, Error>>()
+    };
+    Ok(Candidates {
+        dense: hits(rankings.dense)?,
+        sparse: hits(rankings.sparse)?,
+        attainable: rankings.attainable,
+    })
+}
+
+fn chunk_to_wire(hit: Hit) -> wire::Chunk {
+    wire::Chunk {
+        chunk_id: hit.chunk_id.to_string(),
+        document_id: hit.document_id.into(),
+        version: hit.version.0,
+        ordinal: hit.ordinal,
+        span: Some(query::span_to_wire(hit.span)),
+        text: hit.text,
+        title: hit.title,
+        event_time: hit.event_time.map(timestamp_to_wire),
+    }
+}
+
+fn hit_from_wire(chunk: wire::Chunk) -> Result<Hit, Error> {
+    let chunk_id = chunk.chunk_id.parse().map_err(|_| malformed("a chunk id"))?;
+    let document_id: DocumentId = chunk.document_id.parse()?;
+    let span = chunk.span.ok_or_else(|| malformed("a chunk without span"))?;
+    Ok(Hit {
+        chunk_id,
+        document_id,
+        version: Version(chunk.version),
+        ordinal: chunk.ordinal,
+        span: query::span_from_wire(span).ok_or_else(|| malformed("a span"))?,
+        text: chunk.text,
+        title: chunk.title,
+        event_time: optional_time("event_time", chunk.event_time)?,
+        score: 0.0,
+    })
+}
+
+/// Converts a question to a shard's memories for the wire.
+pub fn clue_query_to_wire(shard: &SeenShard, query: &ClueQuery) -> wire::DraftCluesRequest {
+    wire::DraftCluesRequest {
+        shard: Some(shard.into()),
+        task: query::task_to_wire(query.draft.task).into(),
+        question: query.draft.question.clone(),
+        answers: query.draft.answers,
+        filter: Some(query::filter_to_wire(query.filter.clone())),
+    }
+}
+
+/// Converts a question to a shard's memories from the wire.
+///
+/// # Errors
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
+pub fn clue_query_from_wire(
+    request: wire::DraftCluesRequest,
+) -> Result<(SeenShard, ClueQuery), Error> {
+    let mut violations = Violations::default();
+    let shard = violations.take(shard_from_wire(request.shard));
+    let task = query::task_from_wire(request.task, &mut violations);
+    let filter = query::filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    violations.into_result()?;
+    let draft = DraftTask { task, question: request.question, answers: request.answers };
+    let query = ClueQuery { draft, filter };
+    Ok((shard.ok_or_else(|| missing("shard"))?, query))
+}
+
+/// Converts the drafts of memories for the wire.
+pub fn drafted_to_wire(drafted: DraftedClues) -> wire::DraftCluesResponse {
+    let DraftedClues { clues, memories, cost } = drafted;
+    let Clues { queries, clues, key_points, answers } = clues;
+    let cost = Some(query::cost_to_wire(cost));
+    wire::DraftCluesResponse { queries, clues, key_points, memories, cost, answers }
+}
+
+/// Converts the drafts of memories from the wire.
+pub fn drafted_from_wire(response: wire::DraftCluesResponse) -> DraftedClues {
+    let wire::DraftCluesResponse { queries, clues, key_points, memories, cost, answers } = response;
+    let cost = query::cost_from_wire(cost.unwrap_or_default());
+    DraftedClues { clues: Clues { queries, clues, key_points, answers }, memories, cost }
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{ChunkId, ErrorKind, Filter, Grouping, SearchMode, Span, Timestamp};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::convert::shard::tests::shard;
+
+    fn hit(number: u32, score: f32) -> Hit {
+        let document_id: DocumentId = format!("d{number}").parse().unwrap();
+        let corpus = "notes".parse().unwrap();
+        Hit {
+            chunk_id: ChunkId::derive(&corpus, &document_id, Version(1), number),
+            document_id,
+            version: Version(1),
+            ordinal: number,
+            span: Span::new(1, 9),
+            text: "x".repeat(number as usize),
+            title: "t".to_owned(),
+            event_time: Some(Timestamp::from_micros(5)),
+            score,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn candidates_survive_the_wire_in_messages_of_any_size(
+            dense in proptest::collection::btree_map(0u32..60, -1f32..1.0, 0..40),
+            sparse in proptest::collection::btree_map(0u32..60, 0f32..30.0, 0..40),
+            message_bytes in 1usize..2000,
+        ) {
+            let hits = |scores: std::collections::BTreeMap<u32, f32>| {
+                scores.into_iter().map(|(number, score)| hit(number, score)).collect::<Vec<_>>()
+            };
+            let found =
+                Candidates { dense: hits(dense), sparse: hits(sparse), attainable: Some(3.0) };
+            let messages = found_to_wire(found.clone(), message_bytes);
+            prop_assert_eq!(found_from_wire(messages).unwrap(), found);
+        }
+    }
+
+    #[test]
+    fn searches_survive_the_wire() {
+        let asked = CandidateQuery {
+            encoder: "0123456789abcdef".to_owned(),
+            text: "who?".to_owned(),
+            vector: Some(vec![0.5, -0.5]),
+            mode: SearchMode::Dense,
+            filter: Filter { documents: vec!["a".parse().unwrap()], ..Filter::default() },
+            grouping: Grouping::Documents,
+            limit: 200,
+            exact: true,
+        };
+        let back = candidates_from_wire(candidates_to_wire(&shard(), &asked)).unwrap();
+        assert_eq!(back, (shard(), asked.clone()));
+        let endless = CandidateQuery { encoder: "f".repeat(65), ..asked.clone() };
+        let error = candidates_from_wire(candidates_to_wire(&shard(), &endless)).unwrap_err();
+        assert_eq!(error.violations()[0].field, "encoder");
+
+        let twice = Filter { documents: vec!["a".parse().unwrap(); 2], ..Filter::default() };
+        let asked = CandidateQuery { filter: twice, ..asked };
+        let unknown = wire::FindCandidatesRequest {
+            mode: 17,
+            grouping: 9,
+            ..candidates_to_wire(&shard(), &asked)
+        };
+        let error = candidates_from_wire(unknown).unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["mode", "grouping", "filter.document_ids[1]"]);
+    }
+
+    #[test]
+    fn malformed_candidates_are_errors_and_not_panics() {
+        let ranked = vec![wire::Ranked { chunk: 0, score: 1.0 }];
+        let rankings = Some(wire::Rankings { dense: ranked, ..Default::default() });
+        let message = wire::FindCandidatesResponse { rankings, chunks: Vec::new() };
+        assert_eq!(found_from_wire([message]).unwrap_err().kind(), ErrorKind::Internal);
+        assert!(found_from_wire([]).is_err());
+    }
+}
