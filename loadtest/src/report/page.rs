@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::plot::{Bar, Line, Plot, Scale, bars_svg, escaped, number};
+use clew_text::escaped;
+
+use super::plot::{Bar, Line, Plot, Scale, bars_svg, number};
 use super::{PhaseReport, Report};
 use crate::observe::Figure;
 use crate::record::Point;
