@@ -1,7 +1,6 @@
 //! `ChatService`: chat memory, in which turns are stored as documents.
 
 use std::collections::{BTreeSet, HashMap};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,16 +18,16 @@ use clew_proto::convert::chat::{
 };
 use clew_proto::convert::ingest::labels_to_wire;
 use clew_proto::convert::shard as convert_shard;
-use clew_proto::to_status;
+use clew_proto::{respond, to_status};
 use futures::future::try_join_all;
-use futures::{Stream, StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use tonic::{Request, Response, Status};
 
 use crate::Backends;
 use crate::ingest_service::forget;
 use crate::memory::{CorpusMemory, read_documents};
 use crate::query_service::Queries;
-use crate::reading::while_read;
+use crate::reading::{Responses, while_read};
 
 /// Number of turns that are listed or forgotten at once.
 const PAGE: usize = 256;
@@ -136,7 +135,10 @@ impl Chats {
         Ok(convert::recalled_to_wire(recalled))
     }
 
-    async fn list(&self, request: Request<wire::ListTurnsRequest>) -> Result<TurnStream, Error> {
+    async fn list(
+        &self,
+        request: Request<wire::ListTurnsRequest>,
+    ) -> Result<Responses<wire::ListTurnsResponse>, Error> {
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let wanted = Arc::new(convert::list_from_wire(request.into_inner())?);
@@ -389,16 +391,13 @@ async fn until_found(
     }
 }
 
-type AnswerStream = Pin<Box<dyn Stream<Item = Result<wire::AnswerResponse, Status>> + Send>>;
-type TurnStream = Pin<Box<dyn Stream<Item = Result<wire::ListTurnsResponse, Status>> + Send>>;
-
 #[tonic::async_trait]
 impl ChatService for Chats {
     async fn append_turns(
         &self,
         request: Request<wire::AppendTurnsRequest>,
     ) -> Result<Response<wire::AppendTurnsResponse>, Status> {
-        self.append(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.append(request).await)
     }
 
     async fn recall(
@@ -406,15 +405,15 @@ impl ChatService for Chats {
         request: Request<wire::RecallRequest>,
     ) -> Result<Response<wire::RecallResponse>, Status> {
         let recalled = Chats::recall(self, request).await;
-        recalled.map(Response::new).map_err(|error| to_status(&error))
+        respond(recalled)
     }
 
-    type AnswerStream = AnswerStream;
+    type AnswerStream = Responses<wire::AnswerResponse>;
 
     async fn answer(
         &self,
         request: Request<wire::AnswerRequest>,
-    ) -> Result<Response<AnswerStream>, Status> {
+    ) -> Result<Response<Self::AnswerStream>, Status> {
         let answering = async {
             let caller = Caller::of(&request)?;
             let deadline = self.backends.config.deadline(&request);
@@ -426,19 +425,19 @@ impl ChatService for Chats {
         Ok(Response::new(told.boxed()))
     }
 
-    type ListTurnsStream = TurnStream;
+    type ListTurnsStream = Responses<wire::ListTurnsResponse>;
 
     async fn list_turns(
         &self,
         request: Request<wire::ListTurnsRequest>,
-    ) -> Result<Response<TurnStream>, Status> {
-        self.list(request).await.map(Response::new).map_err(|error| to_status(&error))
+    ) -> Result<Response<Self::ListTurnsStream>, Status> {
+        respond(self.list(request).await)
     }
 
     async fn forget_turns(
         &self,
         request: Request<wire::ForgetTurnsRequest>,
     ) -> Result<Response<wire::ForgetTurnsResponse>, Status> {
-        self.forget(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.forget(request).await)
     }
 }

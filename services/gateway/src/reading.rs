@@ -1,5 +1,6 @@
 //! Response streams for clients that may read slowly, or not at all.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
@@ -10,6 +11,9 @@ use tracing::{Instrument, Span};
 
 /// Number of responses that are buffered for a client.
 const WAITING: usize = 16;
+
+/// Response stream of a call.
+pub(crate) type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// Yields `responses` for as long as the client reads.
 ///
