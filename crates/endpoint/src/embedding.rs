@@ -604,7 +604,7 @@ mod tests {
             ..EmbeddingConfig::default()
         };
         let error = unsound.validate("e").unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         let keys = [
             "url",
             "model",
