@@ -174,6 +174,11 @@ impl PhaseReport {
 }
 
 impl FlowReport {
+    /// Returns the number of requests that were not sent.
+    fn unsent(&self) -> u64 {
+        self.not_sent.iter().map(|(_, count)| count).sum()
+    }
+
     /// Summarises the counts of a flow in a phase that began at `from` and took `secs` seconds.
     pub(crate) fn of(flow: &str, counts: &FlowCounts, from: Duration, secs: f64) -> Self {
         let taken = counts.last_done.saturating_sub(from).as_secs_f64();
@@ -245,7 +250,6 @@ impl fmt::Display for Report {
         )?;
         for phase in &self.phases {
             for flow in &phase.flows {
-                let not_sent: u64 = flow.not_sent.iter().map(|(_, count)| count).sum();
                 let Latency { p50_ms, p90_ms, p99_ms, max_ms, .. } = flow.latency;
                 let right =
                     flow.right_share.map_or("-".to_owned(), |r| format!("{:.1}%", r * 100.0));
@@ -259,7 +263,7 @@ impl fmt::Display for Report {
                     flow.done_per_sec,
                     flow.refused,
                     flow.failed,
-                    not_sent
+                    flow.unsent()
                 )?;
             }
         }

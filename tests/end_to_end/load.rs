@@ -41,17 +41,7 @@ async fn a_flood_of_searches_is_refused_where_it_is_too_much_and_answered_otherw
     let mut command = home.serve_command();
     command.env("CLEW_RETRIEVER__SEARCHES_AT_ONCE", "1").env("CLEW_RETRIEVER__SEARCH_WAIT_MS", "1");
     let server = Server::start(command);
-    let plan = Plan {
-        scenario: Scenario::parse(FLOOD).unwrap(),
-        target: Target { endpoint: server.endpoint.clone(), ..Target::default() },
-        observed: Observed::default(),
-        replace: false,
-        keep: false,
-    };
-    let (_go_on, stop) = watch::channel(false);
-    let report = Box::pin(run(plan, stop, &|line| println!("{line}"))).await.unwrap();
-    println!("{report}");
-    assert!(report.holds());
+    let report = loaded(&server, FLOOD, Observed::default()).await;
     let flow = &report.phases[0].flows[0];
     assert!(flow.refused > 0 && flow.done > 0, "{flow:?}");
 }
@@ -67,21 +57,12 @@ async fn a_server_under_mixed_load_is_measured_and_keeps_what_it_accepted() {
         command.env(format!("CLEW_{wait}"), "60000");
     }
     let server = Server::start(command);
-    let plan = Plan {
-        scenario: Scenario::parse(MIXED).unwrap(),
-        target: Target { endpoint: server.endpoint.clone(), ..Target::default() },
-        observed: Observed {
-            processes: vec![server.id()],
-            data_dir: Some(home.data_dir()),
-            ..Observed::default()
-        },
-        replace: false,
-        keep: false,
+    let observed = Observed {
+        processes: vec![server.id()],
+        data_dir: Some(home.data_dir()),
+        ..Observed::default()
     };
-    let (_go_on, stop) = watch::channel(false);
-    let report = Box::pin(run(plan, stop, &|line| println!("{line}"))).await.unwrap();
-    println!("{report}");
-    assert!(report.holds());
+    let report = loaded(&server, MIXED, observed).await;
     for flow in ["search", "answer"] {
         assert!(parts(&report, flow).starts_with(&["late", "wire", "queue", "compute", "store"]));
     }
@@ -90,6 +71,22 @@ async fn a_server_under_mixed_load_is_measured_and_keeps_what_it_accepted() {
     assert!(report::page::render(&report).contains("</html>"));
     let corpora = server.client().await.corpora().await.unwrap();
     assert!(corpora.is_empty(), "it leaves nothing behind: {corpora:?}");
+}
+
+/// Loads a server with a scenario. Fails unless all that the scenario expects holds.
+async fn loaded(server: &Server, scenario: &str, observed: Observed) -> Report {
+    let plan = Plan {
+        scenario: Scenario::parse(scenario).unwrap(),
+        target: Target { endpoint: server.endpoint.clone(), ..Target::default() },
+        observed,
+        replace: false,
+        keep: false,
+    };
+    let (_go_on, stop) = watch::channel(false);
+    let report = Box::pin(run(plan, stop, &|line| println!("{line}"))).await.unwrap();
+    println!("{report}");
+    assert!(report.holds());
+    report
 }
 
 /// Returns the parts of the latency of a flow in the phase `all`.

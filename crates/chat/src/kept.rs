@@ -278,7 +278,7 @@ mod tests {
         let wrong = Turn { speaker: "\n".to_owned(), attributes, ..turn("s", 0, " ") };
         wrong.check("turns[3]", &mut violations);
         let error = violations.into_result().unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["turns[3].text", "turns[3].speaker", "turns[3].attributes"]);
     }
 

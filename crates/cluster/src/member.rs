@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use clew_core::{CorpusName, Error, ShardIndex};
+use clew_core::{CorpusName, Error, ShardIndex, string_id};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,11 +23,6 @@ const SCHEMES: [&str; 2] = ["http://", "https://"];
 pub struct NodeId(String);
 
 impl NodeId {
-    /// Returns the name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Generates a name for a node without a configured one: the host name, if the system reports
     /// it, and a random part, because several nodes may run on one host.
     pub fn generate() -> Self {
@@ -75,11 +70,6 @@ impl FromStr for NodeId {
 pub struct Address(String);
 
 impl Address {
-    /// Returns the address as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Returns its `host:port`.
     pub(crate) fn authority(&self) -> &str {
         self.split().1
@@ -117,30 +107,6 @@ impl FromStr for Address {
             }
         }
     }
-}
-
-macro_rules! string_id {
-    ($name:ident) => {
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = Error;
-
-            fn try_from(text: String) -> Result<Self, Error> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(id: $name) -> String {
-                id.0
-            }
-        }
-    };
 }
 
 string_id!(NodeId);

@@ -25,12 +25,17 @@ impl Cost {
         let read = self.embedded_tokens.saturating_add(self.reranked_tokens);
         read.saturating_add(self.prompt_tokens).saturating_add(self.completion_tokens)
     }
-}
 
-impl std::ops::AddAssign for Cost {
-    fn add_assign(&mut self, other: Self) {
-        // Endpoints report these numbers; a wrong one must not overflow the sum.
-        for (sum, more) in [
+    /// Returns this without `part`, which is contained in it. If a budget has stopped something, it
+    /// stays so.
+    pub(crate) fn without(mut self, part: &Self) -> Self {
+        self.each_with(part, u64::saturating_sub);
+        self
+    }
+
+    /// Replaces each number by its result with the same number of `other`.
+    fn each_with(&mut self, other: &Self, change: fn(u64, u64) -> u64) {
+        for (number, other) in [
             (&mut self.embedded_tokens, other.embedded_tokens),
             (&mut self.reranked_tokens, other.reranked_tokens),
             (&mut self.model_calls, other.model_calls),
@@ -38,8 +43,15 @@ impl std::ops::AddAssign for Cost {
             (&mut self.completion_tokens, other.completion_tokens),
             (&mut self.shards_searched, other.shards_searched),
         ] {
-            *sum = sum.saturating_add(more);
+            *number = change(*number, other);
         }
+    }
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        // Endpoints report these numbers; a wrong one must not overflow the sum.
+        self.each_with(&other, u64::saturating_add);
         self.is_out_of_budget = self.is_out_of_budget || other.is_out_of_budget;
     }
 }

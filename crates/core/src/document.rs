@@ -264,7 +264,7 @@ mod tests {
         let mut violations = Violations::default();
         bad.check(&Limits::default(), &mut violations);
         let error = violations.into_result().unwrap_err();
-        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["document.text", "document.title"]);
     }
 }

@@ -219,6 +219,11 @@ impl Error {
         &self.violations
     }
 
+    /// Returns the paths of the refused fields.
+    pub fn fields_at_fault(&self) -> Vec<&str> {
+        self.violations.iter().map(|violation| violation.field.as_str()).collect()
+    }
+
     /// Returns the delay after which a retry makes sense.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
@@ -266,7 +271,7 @@ mod tests {
         );
         violations.push("text", "must not be empty");
         let error = violations.into_result().unwrap_err();
-        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["k", "text"]);
     }
 

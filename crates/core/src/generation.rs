@@ -215,7 +215,7 @@ mod tests {
             most_calls: None,
         };
         let error = unsound.check().unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(
             fields,
             [

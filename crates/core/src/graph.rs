@@ -198,11 +198,6 @@ impl ExtractionTask {
 mod tests {
     use super::*;
 
-    fn fields(checked: Result<(), Error>) -> Vec<String> {
-        let error = checked.unwrap_err();
-        error.violations().iter().map(|violation| violation.field.clone()).collect()
-    }
-
     #[test]
     fn an_extraction_of_before_there_were_vectors_is_read() {
         let stored = r#"{"entities":[],"relations":[],"key_phrases":["Ada"]}"#;
@@ -229,7 +224,10 @@ mod tests {
         assert!(fits.check(&limits).is_ok());
         let parts = vec!["xx".repeat(limits.summary_parts); limits.summary_parts + 1];
         let too_much = SummaryTask { level: SummaryLevel::Inner, parts, max_bytes: 0 };
-        assert_eq!(fields(too_much.check(&limits)), ["parts", "parts", "max_bytes"]);
+        assert_eq!(
+            too_much.check(&limits).unwrap_err().fields_at_fault(),
+            ["parts", "parts", "max_bytes"]
+        );
 
         let text = "x".repeat(limits.passage_bytes);
         let fits = ExtractionTask { text, ..ExtractionTask::default() };
@@ -242,6 +240,6 @@ mod tests {
             speaker: long,
         };
         let all = ["text", "background", "question", "speaker"];
-        assert_eq!(fields(too_much.check(&limits)), all);
+        assert_eq!(too_much.check(&limits).unwrap_err().fields_at_fault(), all);
     }
 }

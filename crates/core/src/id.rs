@@ -36,8 +36,8 @@ const MAX_DOCUMENT_ID_BYTES: usize = 512;
 /// Separator between the names of a tenant and of their corpus.
 const OF_TENANT: char = '.';
 
-/// Returns whether `name` can name a tenant, or a corpus within a tenant.
-fn is_name(name: &str) -> bool {
+/// Returns whether `name` can name a tenant, a corpus within a tenant, or a snapshot.
+pub(crate) fn is_name(name: &str) -> bool {
     let is_name_byte = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let begins_well = name.bytes().next().is_some_and(is_name_byte);
     let all_well = name.bytes().all(|b| is_name_byte(b) || b == b'-' || b == b'_');
@@ -133,6 +133,9 @@ impl FromStr for DocumentId {
     }
 }
 
+/// Implements the conversions of a checked name, which is a tuple of its text: to text, and from
+/// text by its `FromStr`.
+#[macro_export]
 macro_rules! string_id {
     ($name:ident) => {
         impl $name {
@@ -142,23 +145,23 @@ macro_rules! string_id {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(&self.0)
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = Error;
+            type Error = $crate::Error;
 
-            fn try_from(text: String) -> Result<Self, Error> {
+            fn try_from(text: String) -> Result<Self, $crate::Error> {
                 text.parse()
             }
         }
 
         impl From<$name> for String {
-            fn from(id: $name) -> String {
-                id.0
+            fn from(name: $name) -> Self {
+                name.0
             }
         }
     };

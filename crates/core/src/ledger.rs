@@ -116,28 +116,7 @@ impl Spent {
             time: self.time.saturating_sub(part.time),
             cache_hits: self.cache_hits.saturating_sub(part.cache_hits),
             unreadable: self.unreadable.saturating_sub(part.unreadable),
-            aside: Cost {
-                embedded_tokens: self
-                    .aside
-                    .embedded_tokens
-                    .saturating_sub(part.aside.embedded_tokens),
-                reranked_tokens: self
-                    .aside
-                    .reranked_tokens
-                    .saturating_sub(part.aside.reranked_tokens),
-                model_calls: self.aside.model_calls.saturating_sub(part.aside.model_calls),
-                prompt_tokens: self.aside.prompt_tokens.saturating_sub(part.aside.prompt_tokens),
-                completion_tokens: self
-                    .aside
-                    .completion_tokens
-                    .saturating_sub(part.aside.completion_tokens),
-                shards_searched: self
-                    .aside
-                    .shards_searched
-                    .saturating_sub(part.aside.shards_searched),
-                // Once a budget has stopped something, this stays true.
-                is_out_of_budget: self.aside.is_out_of_budget,
-            },
+            aside: self.aside.without(&part.aside),
             is_out_of_budget: self.is_out_of_budget,
         }
     }

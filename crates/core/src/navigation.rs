@@ -210,11 +210,6 @@ impl EntityChoice {
 mod tests {
     use super::*;
 
-    fn fields(checked: Result<(), Error>) -> Vec<String> {
-        let error = checked.unwrap_err();
-        error.violations().iter().map(|violation| violation.field.clone()).collect()
-    }
-
     #[test]
     fn a_choice_is_between_something_and_hints_are_of_what_is_shown() {
         let child = |summaries, found| ChildChoice {
@@ -223,9 +218,12 @@ mod tests {
             ..ChildChoice::default()
         };
         assert!(child(2, 0).check().is_ok() && child(2, 2).check().is_ok());
-        assert_eq!(fields(child(2, 1).check()), ["found"]);
-        assert_eq!(fields(child(0, 1).check()), ["summaries", "found"]);
-        assert_eq!(fields(EntityChoice::default().check()), ["candidates", "most"]);
+        assert_eq!(child(2, 1).check().unwrap_err().fields_at_fault(), ["found"]);
+        assert_eq!(child(0, 1).check().unwrap_err().fields_at_fault(), ["summaries", "found"]);
+        assert_eq!(
+            EntityChoice::default().check().unwrap_err().fields_at_fault(),
+            ["candidates", "most"]
+        );
         let candidates = vec!["Minos".to_owned()];
         let choice = EntityChoice { candidates, most: 1, ..EntityChoice::default() };
         assert!(choice.check().is_ok());

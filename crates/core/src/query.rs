@@ -237,7 +237,7 @@ mod tests {
             until: Some(Timestamp::from_micros(2)),
         };
         let error = query.check(&Limits::default()).unwrap_err();
-        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["query.text", "query.k", "query.filter.event_time"]);
         assert!(Query::new("who?", 1000).check(&Limits::default()).is_ok());
         assert!(Query::new("who?", 1001).check(&Limits::default()).is_err());

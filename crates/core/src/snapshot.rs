@@ -1,12 +1,12 @@
 //! Snapshots of corpora: copies outside the data directory from which a corpus can be restored.
 
 use std::cmp::Reverse;
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::is_name;
 use crate::{CorpusName, DocumentId, Error, Timestamp};
 
 /// Name of a snapshot of a corpus: 1 to 63 characters of `a-z`, `0-9`, `-`, `_`, beginning with a
@@ -15,21 +15,11 @@ use crate::{CorpusName, DocumentId, Error, Timestamp};
 #[serde(try_from = "String", into = "String")]
 pub struct SnapshotName(String);
 
-impl SnapshotName {
-    /// Returns the name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl FromStr for SnapshotName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let begins = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        let begins_well = name.bytes().next().is_some_and(begins);
-        let all_well = name.bytes().all(|b| begins(b) || b == b'-' || b == b'_');
-        if begins_well && all_well && name.len() <= 63 {
+        if is_name(name) {
             return Ok(Self(name.to_owned()));
         }
         let problem = "expected 1 to 63 of a-z, 0-9, `-`, `_` beginning with a letter or digit";
@@ -37,25 +27,7 @@ impl FromStr for SnapshotName {
     }
 }
 
-impl fmt::Display for SnapshotName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<String> for SnapshotName {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl From<SnapshotName> for String {
-    fn from(name: SnapshotName) -> String {
-        name.0
-    }
-}
+crate::string_id!(SnapshotName);
 
 /// Progress of copying. The amount to copy may change while it goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::connection::{Failure, Progress, Reader};
+use crate::payload;
 use crate::sse::Decoder;
 
 /// Upper bound of the bytes of a token in the texts that models are asked for.
@@ -73,11 +74,11 @@ pub(crate) fn body(
     request: &GenerationRequest,
     response_format: Option<&Value>,
     thinking_tokens: u32,
-) -> Result<Bytes, serde_json::Error> {
+) -> Result<Bytes, Error> {
     let thinks = thinking_tokens > 0;
     let sampling = Some(request.sampling).filter(|_| !thinks);
     let most = request.max_tokens.saturating_add(thinking_tokens);
-    let body = Body {
+    payload::json(&Body {
         model,
         messages,
         max_tokens: Some(most).filter(|_| !thinks),
@@ -93,8 +94,7 @@ pub(crate) fn body(
         response_format,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
-    };
-    serde_json::to_vec(&body).map(Bytes::from)
+    })
 }
 
 /// One event of a streamed reply, or the whole body of a reply that is not streamed.

@@ -310,7 +310,7 @@ mod tests {
             ..EndpointConfig::default()
         };
         let error = unsound.validate("model").unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         let keys = [
             "url",
             "model",

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{ApiKey, EndpointConfig, Flavour};
 use crate::connection::{Connection, Failure, Progress, Reader};
+use crate::payload::{self, WholeBody, in_order};
 
 /// Maximum number of bytes of a vector's number as text, with its separator.
 const BYTES_PER_NUMBER: usize = 32;
@@ -325,11 +326,10 @@ impl EmbeddingEndpoint {
             encoding_format: "float",
             dimensions: (shorten == Shortening::Server).then_some(self.identity.dimension),
         };
-        let body = serde_json::to_vec(&body)
-            .map_err(|_| Error::internal("cannot write a request as JSON"))?;
+        let body = payload::json(&body)?;
         let dimension = self.identity.dimension as usize;
         let mut reader = VectorReader::new(prepared.len(), dimension, shorten);
-        let called = self.connection.call(Bytes::from(body), None, deadline, &mut reader);
+        let called = self.connection.call(body, None, deadline, &mut reader);
         Ok(called.await?.reply)
     }
 
@@ -468,7 +468,7 @@ struct VectorReader {
     texts: usize,
     dimension: usize,
     shorten: Shortening,
-    body: Vec<u8>,
+    body: WholeBody,
 }
 
 #[derive(Deserialize)]
@@ -484,7 +484,12 @@ struct Indexed {
 
 impl VectorReader {
     fn new(texts: usize, dimension: usize, shorten: Shortening) -> Self {
-        Self { texts, dimension, shorten, body: Vec::new() }
+        let most_dimension = match shorten {
+            Shortening::No | Shortening::Server => dimension,
+            Shortening::Here => MOST_DIMENSION,
+        };
+        let body = WholeBody::new(texts * most_dimension * BYTES_PER_NUMBER + SLACK_BYTES);
+        Self { texts, dimension, shorten, body }
     }
 }
 
@@ -496,26 +501,15 @@ impl Reader for VectorReader {
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        let dimension = match self.shorten {
-            Shortening::No | Shortening::Server => self.dimension,
-            Shortening::Here => MOST_DIMENSION,
-        };
-        let most = self.texts * dimension * BYTES_PER_NUMBER + SLACK_BYTES;
-        if self.body.len() + bytes.len() > most {
-            return Err(Failure::broken("sent far more than it was asked for"));
-        }
-        self.body.extend_from_slice(bytes);
-        Ok(Progress::More)
+        self.body.add(bytes)
     }
 
     fn end(&mut self) -> Result<Vec<Vec<f32>>, Failure> {
         let unusable = || Failure::broken("sent what is not a list of embeddings");
-        let mut answer: Answer = serde_json::from_slice(&self.body).map_err(|_| unusable())?;
-        answer.data.sort_by_key(|indexed| indexed.index);
-        if !answer.data.iter().map(|indexed| indexed.index).eq(0..self.texts) {
-            return Err(unusable());
-        }
-        answer.data.into_iter().map(|indexed| self.unit(indexed.embedding)).collect()
+        let answer: Answer = self.body.parse().ok_or_else(unusable)?;
+        let data = in_order(answer.data, self.texts, |indexed| indexed.index);
+        let data = data.ok_or_else(unusable)?.into_iter();
+        data.map(|indexed| self.unit(indexed.embedding)).collect()
     }
 }
 
@@ -610,7 +604,7 @@ mod tests {
             ..EmbeddingConfig::default()
         };
         let error = unsound.validate("e").unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         let keys = [
             "url",
             "model",

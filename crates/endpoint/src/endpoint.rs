@@ -98,8 +98,7 @@ impl Endpoint {
         let response_format =
             format.and_then(|format| format.asked_of_server(self.structured_output));
         let (model, format) = (&self.identity.model, response_format.as_ref());
-        let body = body(model, messages, request, format, self.thinking_tokens)
-            .map_err(|_| Error::internal("cannot write a request as JSON"))?;
+        let body = body(model, messages, request, format, self.thinking_tokens)?;
         // Servers other than OpenAI's send the thoughts as well.
         let most_tokens = request.max_tokens.saturating_add(self.thinking_tokens);
         let mut reader = ReplyReader::new(most_tokens, heard);

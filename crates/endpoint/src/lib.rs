@@ -25,6 +25,7 @@ mod endpoint;
 mod fallback;
 mod format;
 mod pace;
+mod payload;
 mod prompts;
 mod repair;
 mod rerank;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::EndpointConfig;
 use crate::connection::{Connection, Failure, Progress, Reader};
+use crate::payload::{self, WholeBody, in_order};
 
 /// Maximum number of bytes of a response for one passage, whose text some servers send back.
 const BYTES_PER_PASSAGE: usize = 64 << 10;
@@ -160,23 +161,21 @@ impl RerankEndpoint {
     /// Returns the body of a request for the scores of `passages`.
     fn body(&self, query: &str, passages: &[&str]) -> Result<Bytes, Error> {
         let model = &self.config.model;
-        let body = match self.config.dialect {
-            RerankDialect::Cohere => serde_json::to_vec(&CohereBody {
+        match self.config.dialect {
+            RerankDialect::Cohere => payload::json(&CohereBody {
                 model,
                 query,
                 documents: passages,
                 top_n: passages.len(),
             }),
-            RerankDialect::Tei => serde_json::to_vec(&TeiBody {
+            RerankDialect::Tei => payload::json(&TeiBody {
                 model,
                 query,
                 texts: passages,
                 raw_scores: false,
                 truncate: true,
             }),
-        };
-        let body = body.map_err(|_| Error::internal("cannot write a request as JSON"))?;
-        Ok(Bytes::from(body))
+        }
     }
 }
 
@@ -232,7 +231,7 @@ impl Reranker for RerankEndpoint {
         for batch in passages.chunks(self.config.batch as usize) {
             let cut: Vec<&str> =
                 batch.iter().map(|passage| estimated_beginning(passage, room as usize)).collect();
-            let mut reader = ScoreReader { passages: cut.len(), body: Vec::new() };
+            let mut reader = ScoreReader::new(cut.len());
             let body = self.body(query, &cut)?;
             let Ranked { scores, tokens } =
                 self.connection.call(body, None, deadline, &mut reader).await?.reply;
@@ -250,7 +249,13 @@ impl Reranker for RerankEndpoint {
 /// Reader of the scores of `passages` passages.
 struct ScoreReader {
     passages: usize,
-    body: Vec<u8>,
+    body: WholeBody,
+}
+
+impl ScoreReader {
+    fn new(passages: usize) -> Self {
+        Self { passages, body: WholeBody::new(passages * BYTES_PER_PASSAGE + SLACK_BYTES) }
+    }
 }
 
 /// Scores in the order of the passages, and the tokens if the server reports them.
@@ -292,27 +297,18 @@ impl Reader for ScoreReader {
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        let most = self.passages * BYTES_PER_PASSAGE + SLACK_BYTES;
-        if self.body.len() + bytes.len() > most {
-            return Err(Failure::broken("sent far more than it was asked for"));
-        }
-        self.body.extend_from_slice(bytes);
-        Ok(Progress::More)
+        self.body.add(bytes)
     }
 
     fn end(&mut self) -> Result<Ranked, Failure> {
         let unusable = || Failure::broken("sent what is not a score for each passage");
-        let answer = serde_json::from_slice(&self.body).map_err(|_| unusable())?;
-        let (mut items, tokens) = match answer {
+        let (items, tokens) = match self.body.parse().ok_or_else(unusable)? {
             Answer::Cohere { results, usage } => {
                 (results, usage.and_then(|usage| usage.total_tokens))
             }
             Answer::Tei(items) => (items, None),
         };
-        items.sort_by_key(|item| item.index);
-        if !items.iter().map(|item| item.index).eq(0..self.passages) {
-            return Err(unusable());
-        }
+        let items = in_order(items, self.passages, |item| item.index).ok_or_else(unusable)?;
         // A score outside 0 to 1, such as a logit, is not comparable with those of other servers.
         if !items.iter().all(|item| (0.0..=1.0).contains(&item.score)) {
             let message = "the reranker's endpoint sent scores that are not between 0 and 1; have its server tell shares, \
@@ -329,7 +325,7 @@ mod tests {
     use super::*;
 
     fn read(body: &str) -> Option<Ranked> {
-        let mut reader = ScoreReader { passages: 2, body: Vec::new() };
+        let mut reader = ScoreReader::new(2);
         reader.begin();
         reader.feed(body.as_bytes()).unwrap();
         reader.end().ok()
@@ -361,7 +357,7 @@ mod tests {
         for body in bodies {
             assert_eq!(read(body), None, "{body}");
         }
-        let mut reader = ScoreReader { passages: 1, body: Vec::new() };
+        let mut reader = ScoreReader::new(1);
         assert!(reader.feed(&vec![b' '; 2 << 20]).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //! answers.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clew_chat::Turn;
@@ -259,6 +259,22 @@ struct Source<'a> {
     unit: UnitKind,
     /// Split, one of the format's.
     split: Option<&'a str>,
+}
+
+impl Source<'_> {
+    /// Returns the file to read: the path itself, or the first of `names` if the path is a folder.
+    fn file(&self, format: &'static str, names: &[&str]) -> Result<PathBuf, Error> {
+        if !self.path.is_dir() {
+            return Ok(self.path.to_owned());
+        }
+        files::first_of(self.path, names)
+            .ok_or_else(|| self.unknown_layout(format, format!("`{}`", names.join("` or `"))))
+    }
+
+    /// Returns the error for files that are not laid out as `format` expects.
+    fn unknown_layout(&self, format: &'static str, expected: String) -> Error {
+        Error::UnknownLayout { path: self.path.to_owned(), format, expected }
+    }
 }
 
 /// Format of a data set: the layout of its files, and the units that can be read from them.

@@ -106,7 +106,7 @@ fn json_lines_are_documents_and_bad_ones_are_passed_over() {
     let places: Vec<String> = bad.iter().map(|unreadable| unreadable.place.to_string()).collect();
     assert_eq!(places, ["file:3", "file:5", "file:6", "file:7"]);
     let Problem::Refused(error) = &bad[1].problem else { panic!("{:?}", bad[1]) };
-    let mut fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+    let mut fields = error.fields_at_fault();
     fields.sort_unstable();
     assert_eq!(fields, ["tags", "time"]);
 }

@@ -51,7 +51,6 @@ mod relation;
 mod time;
 mod union;
 mod word;
-mod xml;
 
 use clew_core::{Cost, Extraction, ExtractionTask};
 use clew_text::one_line;

@@ -5,9 +5,9 @@ mod layout;
 use std::collections::{BTreeMap, BTreeSet};
 
 use clew_core::{EntityKey, EntityKind, EntityNode, RelationEdge, Subgraph};
+use clew_text::escaped;
 
 use self::layout::{Box2, Point, layout};
-use crate::xml::escaped;
 
 /// Maximum number of entities in a figure: more are not readable.
 const MOST_ENTITIES: usize = 60;

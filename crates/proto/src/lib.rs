@@ -10,7 +10,7 @@ pub mod convert;
 mod status;
 
 pub use prost_types::{Duration, Timestamp};
-pub use status::{ERROR_DOMAIN, from_status, to_status};
+pub use status::{ERROR_DOMAIN, from_status, respond, to_status};
 
 /// Encoded `FileDescriptorSet` of all packages, for server reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/clew.descriptor.bin");

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use clew_core::{Error, ErrorKind};
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 /// Domain of every `ErrorInfo` that Clew sends.
@@ -12,6 +12,14 @@ pub const ERROR_DOMAIN: &str = "clew";
 
 /// Retry delay if the error itself has none.
 const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// Converts the result of a handler to its response.
+///
+/// # Errors
+/// Returns the status of the handler's error, see [`to_status`].
+pub fn respond<T>(result: Result<T, Error>) -> Result<Response<T>, Status> {
+    result.map(Response::new).map_err(|error| to_status(&error))
+}
 
 /// Converts an error to a status for clients, without its causes.
 pub fn to_status(error: &Error) -> Status {

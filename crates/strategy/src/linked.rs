@@ -99,6 +99,7 @@ pub use self::weights::{COSINE_SHARE, HUB_SEGMENTS, LINK_WEIGHT, MOST_SOURCES, N
 use self::link::{Candidate, Target, names_of, wanted};
 use self::passage::{Link, Passages};
 use crate::admitted::Admitted;
+use crate::direct::DEFAULT_K;
 use crate::work::{Work, overlap};
 use crate::{Progress, Question, Seams, Strategy};
 
@@ -111,9 +112,6 @@ const MAX_NAMES: (usize, usize) = (32, 256);
 
 /// Maximum number of segments that are read to find out where links lead.
 const MAX_TARGETS: usize = 200;
-
-/// Number of passages read if the caller does not set `k`, as for [`Direct`](crate::Direct).
-const DEFAULT_K: usize = 10;
 
 /// Strategy that ranks passages by themselves and by the best passage that names what they are
 /// about: graph retrieval for chains of facts without a language model.

@@ -94,7 +94,7 @@ mod tests {
             ..TelemetryConfig::default()
         };
         let error = config.validate().unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         let expected = ["otlp_endpoint", "trace_ratio", "metrics_interval_secs"];
         assert_eq!(fields, expected.map(|key| format!("telemetry.{key}")));
     }

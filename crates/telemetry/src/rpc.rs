@@ -73,8 +73,8 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let path = request.uri().path();
-        let method = path.trim_start_matches('/').to_owned();
-        let span = if path.starts_with(NOT_OURS) || path == LONG_STREAM {
+        let method = method_of(path);
+        let span = if !has_span(path) {
             Span::none()
         } else {
             let span = tracing::info_span!(
@@ -133,9 +133,9 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let path = request.uri().path();
-        let method = path.trim_start_matches('/').to_owned();
+        let method = method_of(path);
         let is_seen = self.begins || is_in_trace();
-        let span = if !is_seen || path.starts_with(NOT_OURS) || path == LONG_STREAM {
+        let span = if !is_seen || !has_span(path) {
             Span::none()
         } else {
             tracing::info_span!(
@@ -155,6 +155,16 @@ where
         let answering = seen.span.in_scope(|| self.inner.call(request));
         Box::pin(answered(answering, seen))
     }
+}
+
+/// Returns the full name of the method at the path of a request.
+fn method_of(path: &str) -> String {
+    path.trim_start_matches('/').to_owned()
+}
+
+/// Returns whether a call of the method at `path` has a span of its own.
+fn has_span(path: &str) -> bool {
+    !path.starts_with(NOT_OURS) && path != LONG_STREAM
 }
 
 /// Awaits the response, and records its end.

@@ -1,10 +1,11 @@
-//! Text processing without models: chunks, sentences, words, terms and key phrases.
+//! Text processing without models: chunks, sentences, words, terms, key phrases and markup.
 //!
 //! Every function is pure: from text to spans or words, without input or output, clock or model.
 //! Functions that need a tokenizer take it as an argument.
 
 mod chunk;
 mod cut;
+mod markup;
 mod number;
 mod phrase;
 mod sentence;
@@ -13,6 +14,7 @@ mod term;
 mod word;
 
 pub use chunk::{chunk, segments};
+pub use markup::{display_line, escaped};
 pub use number::{MONTHS, month, spelt_number, spelt_ordinal};
 pub use phrase::key_phrases;
 pub use sentence::{passages, sentences, trimmed};

@@ -57,8 +57,7 @@ mod tests {
     fn all_or_nothing() {
         TlsConfig::default().validate().unwrap();
         let half = TlsConfig { certificate: Some("a".into()), ..Default::default() };
-        let fields: Vec<_> =
-            half.validate().unwrap_err().violations().iter().map(|v| v.field.clone()).collect();
-        assert_eq!(fields, ["tls.key", "tls.ca"]);
+        let error = half.validate().unwrap_err();
+        assert_eq!(error.fields_at_fault(), ["tls.key", "tls.ca"]);
     }
 }

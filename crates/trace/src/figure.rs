@@ -5,6 +5,8 @@ mod graph;
 mod pen;
 mod walk;
 
+use clew_text::display_line;
+
 use self::pen::{Face, Panel, accent};
 use crate::memory::{is_of_memory, snapshots};
 use crate::route::is_of_route;
@@ -12,7 +14,7 @@ use crate::step::Step;
 use crate::trace::{Outcome, Trace};
 use crate::tree::{cost, ending, share_of_text, source};
 use crate::walk::is_of_walk;
-use crate::words::{count, one_line};
+use crate::words::count;
 
 /// Maximum number of nodes or entities in the figure: more would not be readable.
 const MOST_NODES: usize = 80;
@@ -111,13 +113,13 @@ fn answer(trace: &Trace, width: f64) -> Panel {
     let room = width - 40.0;
     let mut inner = Panel::default();
     inner.text(20.0, 26.0, Face::small().bold().coloured(colour), "ANSWER");
-    let nothing = one_line(&trace.answer).is_empty();
+    let nothing = display_line(&trace.answer).is_empty();
     let text = if nothing { trace.outcome.words() } else { &trace.answer };
     let mut y = inner.wrapped((20.0, 47.0), Face::large(), text, (room, 8));
     for (number, citation) in (1..).zip(trace.citations.iter().take(MOST_CITATIONS)) {
         let from = format!("[{number}] {}", source(citation));
         y = inner.wrapped((20.0, y + 4.0), Face::plain().bold(), &from, (room, 1));
-        let quote = one_line(&citation.quote);
+        let quote = display_line(&citation.quote);
         if !quote.is_empty() {
             let quote = format!("“{quote}”");
             y = inner.wrapped((38.0, y), Face::plain().italic(), &quote, (room - 18.0, 2));

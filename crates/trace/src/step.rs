@@ -1,8 +1,9 @@
 //! One step of answering.
 
+use clew_text::display_line;
 use serde::{Deserialize, Serialize};
 
-use crate::words::{bytes, cell, count, one_line, share, shortened};
+use crate::words::{bytes, cell, count, share, shortened};
 
 /// Maximum width, in columns, of a reason on a step's line.
 const MOST_REASON: f64 = 160.0;
@@ -218,21 +219,21 @@ impl Step {
             }
             Self::Judged { confidence, threshold, rationale } => format!(
                 "judged: confidence {confidence:.2}, threshold {threshold:.2} ({})",
-                one_line(rationale)
+                display_line(rationale)
             ),
             Self::Read { passages, sentences, took_ms, .. } => {
                 format!("read: {passages} passages, {sentences} sentences in {took_ms:.0} ms")
             }
             Self::Entered { node, reason, score, .. } => {
                 let score = score.map(|score| format!(" ({score:.2})")).unwrap_or_default();
-                format!("entered {}{score}{}", one_line(node), because(reason))
+                format!("entered {}{score}{}", display_line(node), because(reason))
             }
             Self::TurnedBack { node, reason } => {
-                format!("turned back from {}{}", one_line(node), because(reason))
+                format!("turned back from {}{}", display_line(node), because(reason))
             }
             Self::LeafRead { node, answers, reason } => {
                 let answers = if *answers { "it answers" } else { "it does not answer" };
-                format!("read leaf {}, {answers}{}", one_line(node), because(reason))
+                format!("read leaf {}, {answers}{}", display_line(node), because(reason))
             }
             Self::Walked { nodes, turns, bytes_read, bytes_total, ended } => format!(
                 "walked: {}, {}, {}{}",
@@ -287,7 +288,7 @@ impl Step {
 
 /// Returns an edge with an arrow.
 pub(crate) fn edge(head: &str, relation: &str, tail: &str) -> String {
-    format!("{} -- {} --> {}", one_line(head), one_line(relation), one_line(tail))
+    format!("{} -- {} --> {}", display_line(head), display_line(relation), display_line(tail))
 }
 
 fn because(reason: &str) -> String {

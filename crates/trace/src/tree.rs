@@ -1,11 +1,11 @@
 //! Rendering of a trace as a text for a terminal.
 
+use clew_text::display_line;
+
 use crate::step::{Point, Step, edge};
 use crate::trace::{Citation, Cost, Trace};
 use crate::walk::{Visit, is_of_walk, visits};
-use crate::words::{
-    cell, count, millis, one_line, score as score_of, share, shortened, width, wrapped,
-};
+use crate::words::{cell, count, millis, score as score_of, share, shortened, width, wrapped};
 
 /// Maximum width of a line in columns.
 const MOST_COLUMNS: f64 = 100.0;
@@ -252,12 +252,12 @@ impl Page {
     }
 
     fn answer(&mut self, trace: &Trace) {
-        let nothing = one_line(&trace.answer).is_empty();
+        let nothing = display_line(&trace.answer).is_empty();
         let answer = if nothing { trace.outcome.words() } else { &trace.answer };
         self.put("answer: ", answer, MOST_ANSWER);
         for (number, citation) in (1..).zip(&trace.citations) {
             self.put(&format!("  [{number}] "), &source(citation), MOST_LINES);
-            let quote = one_line(&citation.quote);
+            let quote = display_line(&citation.quote);
             if !quote.is_empty() {
                 self.put("      ", &format!("\"{quote}\""), MOST_LINES);
             }

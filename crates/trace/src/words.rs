@@ -1,23 +1,6 @@
 //! Fitting of texts into limited space.
 
-/// Returns a text on one line. White space becomes single blanks, and characters that control a
-/// terminal or change the direction of writing are removed.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        let before = line.len();
-        line.extend(word.chars().filter(|c| !steers(*c)));
-        if line.len() > before && before > 0 {
-            line.insert(before, ' ');
-        }
-    }
-    line
-}
-
-fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
+use clew_text::display_line;
 
 /// Returns the number of terminal columns that `c` takes.
 pub(crate) fn cell(c: char) -> f64 {
@@ -63,7 +46,7 @@ pub(crate) fn shortened(text: &str, room: f64, of: fn(char) -> f64) -> String {
 
 /// Returns a text on at most `most` lines of at most `room` each, cut between words if possible.
 pub(crate) fn wrapped(text: &str, room: f64, most: usize, of: fn(char) -> f64) -> Vec<String> {
-    let text = one_line(text);
+    let text = display_line(text);
     let mut rest = text.as_str();
     let mut lines = Vec::new();
     while !rest.is_empty() && lines.len() < most {
@@ -149,11 +132,6 @@ mod tests {
         assert_eq!(shortened("Llanfairpwllgwyngyll", 6.0, cell), "Llanf…");
         assert_eq!(shortened("a ball", 6.0, cell), "a ball");
         assert!(wrapped(" ", 9.0, 2, cell).is_empty());
-    }
-
-    #[test]
-    fn what_steers_a_terminal_is_left_out() {
-        assert_eq!(one_line("a\u{1b}[31m \u{7} b\u{202e}\tc"), "a[31m b c");
     }
 
     proptest! {

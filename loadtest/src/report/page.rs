@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::plot::{Bar, Line, Plot, Scale, bars_svg, escaped, number};
+use clew_text::escaped;
+
+use super::plot::{Bar, Line, Plot, Scale, bars_svg, number};
 use super::{PhaseReport, Report};
 use crate::observe::Figure;
 use crate::record::Point;
@@ -101,11 +103,11 @@ fn verdicts(page: &mut String, report: &Report) {
     heading(page, "Expectations");
     page.push_str("<ul>\n");
     for verdict in &report.verdicts {
-        let (class, word) = if verdict.holds { ("holds", "holds") } else { ("fails", "fails") };
+        let word = if verdict.holds { "holds" } else { "fails" };
         let (expected, found) = (escaped(&verdict.expected), escaped(&verdict.found));
         put(
             page,
-            format_args!("<li><span class=\"{class}\">{word}</span> {expected}: {found}</li>"),
+            format_args!("<li><span class=\"{word}\">{word}</span> {expected}: {found}</li>"),
         );
     }
     page.push_str("</ul>\n");
@@ -133,7 +135,6 @@ fn phases(page: &mut String, report: &Report) {
     let mut rows = Vec::new();
     for phase in &report.phases {
         for flow in &phase.flows {
-            let not_sent: u64 = flow.not_sent.iter().map(|(_, count)| count).sum();
             let latency = flow.latency;
             let right =
                 flow.right_share.map_or("–".to_owned(), |r| format!("{:.1} %", r * 100.0));
@@ -141,7 +142,7 @@ fn phases(page: &mut String, report: &Report) {
             row.extend(
                 [flow.offered_per_sec, flow.done_per_sec, flow.documents_per_sec].map(number),
             );
-            row.extend([flow.refused, flow.failed, not_sent].map(|count| count.to_string()));
+            row.extend([flow.refused, flow.failed, flow.unsent()].map(|count| count.to_string()));
             row.extend([latency.p50_ms, latency.p90_ms, latency.p99_ms].map(number));
             row.extend([latency.p999_ms, latency.max_ms].map(number));
             row.extend([right, flow.wrong.to_string(), flow.abstained.to_string()]);

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use clew_text::escaped;
+
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 70.0;
@@ -47,23 +49,6 @@ pub(super) struct Bar {
     pub name: String,
     /// Lengths of the parts, in the order of the legend.
     pub parts: Vec<f64>,
-}
-
-/// Escapes text for XML.
-pub(super) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // Control characters are not allowed in XML, not even escaped.
-            c if c.is_control() && !matches!(c, '\n' | '\t') => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 /// Formats a number with about three significant digits.

@@ -18,7 +18,7 @@ use clew_proto::convert::chat::{
 };
 use clew_proto::convert::ingest::labels_to_wire;
 use clew_proto::convert::shard as convert_shard;
-use clew_proto::to_status;
+use clew_proto::{respond, to_status};
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use tonic::{Request, Response, Status};
@@ -135,7 +135,10 @@ impl Chats {
         Ok(convert::recalled_to_wire(recalled))
     }
 
-    async fn list(&self, request: Request<wire::ListTurnsRequest>) -> Result<TurnStream, Error> {
+    async fn list(
+        &self,
+        request: Request<wire::ListTurnsRequest>,
+    ) -> Result<Responses<wire::ListTurnsResponse>, Error> {
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let wanted = Arc::new(convert::list_from_wire(request.into_inner())?);
@@ -388,16 +391,13 @@ async fn until_found(
     }
 }
 
-type AnswerStream = Responses<wire::AnswerResponse>;
-type TurnStream = Responses<wire::ListTurnsResponse>;
-
 #[tonic::async_trait]
 impl ChatService for Chats {
     async fn append_turns(
         &self,
         request: Request<wire::AppendTurnsRequest>,
     ) -> Result<Response<wire::AppendTurnsResponse>, Status> {
-        self.append(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.append(request).await)
     }
 
     async fn recall(
@@ -405,15 +405,15 @@ impl ChatService for Chats {
         request: Request<wire::RecallRequest>,
     ) -> Result<Response<wire::RecallResponse>, Status> {
         let recalled = Chats::recall(self, request).await;
-        recalled.map(Response::new).map_err(|error| to_status(&error))
+        respond(recalled)
     }
 
-    type AnswerStream = AnswerStream;
+    type AnswerStream = Responses<wire::AnswerResponse>;
 
     async fn answer(
         &self,
         request: Request<wire::AnswerRequest>,
-    ) -> Result<Response<AnswerStream>, Status> {
+    ) -> Result<Response<Self::AnswerStream>, Status> {
         let answering = async {
             let caller = Caller::of(&request)?;
             let deadline = self.backends.config.deadline(&request);
@@ -425,19 +425,19 @@ impl ChatService for Chats {
         Ok(Response::new(told.boxed()))
     }
 
-    type ListTurnsStream = TurnStream;
+    type ListTurnsStream = Responses<wire::ListTurnsResponse>;
 
     async fn list_turns(
         &self,
         request: Request<wire::ListTurnsRequest>,
-    ) -> Result<Response<TurnStream>, Status> {
-        self.list(request).await.map(Response::new).map_err(|error| to_status(&error))
+    ) -> Result<Response<Self::ListTurnsStream>, Status> {
+        respond(self.list(request).await)
     }
 
     async fn forget_turns(
         &self,
         request: Request<wire::ForgetTurnsRequest>,
     ) -> Result<Response<wire::ForgetTurnsResponse>, Status> {
-        self.forget(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.forget(request).await)
     }
 }

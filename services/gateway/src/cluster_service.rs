@@ -11,7 +11,7 @@ use clew_node::Node;
 use clew_proto::cluster::v1 as wire;
 use clew_proto::cluster::v1::cluster_service_server::ClusterService;
 use clew_proto::cluster::v1::node_service_client::NodeServiceClient;
-use clew_proto::{from_status, to_status};
+use clew_proto::{from_status, respond, to_status};
 use clew_runtime::deadline::{of_request, within};
 use clew_runtime::peer::Channel;
 use clew_runtime::pool::Pool;
@@ -153,7 +153,7 @@ impl ClusterService for ClusterRpc {
             Ok(caller) => self.topology(&caller, deadline).await,
             Err(unknown) => Err(unknown),
         };
-        told.map(Response::new).map_err(|error| to_status(&error))
+        respond(told)
     }
 
     async fn get_tree(

@@ -10,7 +10,7 @@ use clew_proto::convert::query::shards_to_wire;
 use clew_proto::convert::{Page, document_id};
 use clew_proto::corpus::v1 as wire;
 use clew_proto::corpus::v1::corpus_service_server::CorpusService;
-use clew_proto::to_status;
+use clew_proto::respond;
 use describe::{counts_to_wire, described};
 use futures::{StreamExt, stream};
 use handler::Corpora;
@@ -178,35 +178,35 @@ impl CorpusService for Corpora {
         &self,
         request: Request<wire::CreateCorpusRequest>,
     ) -> Result<Response<wire::CreateCorpusResponse>, Status> {
-        self.create(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.create(request).await)
     }
 
     async fn get_corpus(
         &self,
         request: Request<wire::GetCorpusRequest>,
     ) -> Result<Response<wire::GetCorpusResponse>, Status> {
-        self.get(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.get(request).await)
     }
 
     async fn list_corpora(
         &self,
         request: Request<wire::ListCorporaRequest>,
     ) -> Result<Response<wire::ListCorporaResponse>, Status> {
-        self.list(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.list(request).await)
     }
 
     async fn delete_corpus(
         &self,
         request: Request<wire::DeleteCorpusRequest>,
     ) -> Result<Response<wire::DeleteCorpusResponse>, Status> {
-        self.delete(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.delete(request).await)
     }
 
     async fn check_corpus(
         &self,
         request: Request<wire::CheckCorpusRequest>,
     ) -> Result<Response<wire::CheckCorpusResponse>, Status> {
-        self.check(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.check(request).await)
     }
 
     type SnapshotCorpusStream = Responses<wire::SnapshotCorpusResponse>;
@@ -215,21 +215,21 @@ impl CorpusService for Corpora {
         &self,
         request: Request<wire::SnapshotCorpusRequest>,
     ) -> Result<Response<Self::SnapshotCorpusStream>, Status> {
-        self.snapshot(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.snapshot(request).await)
     }
 
     async fn list_snapshots(
         &self,
         request: Request<wire::ListSnapshotsRequest>,
     ) -> Result<Response<wire::ListSnapshotsResponse>, Status> {
-        self.snapshots(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.snapshots(request).await)
     }
 
     async fn delete_snapshots(
         &self,
         request: Request<wire::DeleteSnapshotsRequest>,
     ) -> Result<Response<wire::DeleteSnapshotsResponse>, Status> {
-        self.delete_snapshots(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.delete_snapshots(request).await)
     }
 
     type ExportCorpusStream = Responses<wire::ExportCorpusResponse>;
@@ -238,7 +238,7 @@ impl CorpusService for Corpora {
         &self,
         request: Request<wire::ExportCorpusRequest>,
     ) -> Result<Response<Self::ExportCorpusStream>, Status> {
-        self.export(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.export(request).await)
     }
 
     type RestoreCorpusStream = Responses<wire::RestoreCorpusResponse>;
@@ -247,20 +247,20 @@ impl CorpusService for Corpora {
         &self,
         request: Request<wire::RestoreCorpusRequest>,
     ) -> Result<Response<Self::RestoreCorpusStream>, Status> {
-        self.restore(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.restore(request).await)
     }
 
     async fn reembed_corpus(
         &self,
         request: Request<wire::ReembedCorpusRequest>,
     ) -> Result<Response<wire::ReembedCorpusResponse>, Status> {
-        self.reembed(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.reembed(request).await)
     }
 
     async fn get_reembedding(
         &self,
         request: Request<wire::GetReembeddingRequest>,
     ) -> Result<Response<wire::GetReembeddingResponse>, Status> {
-        self.reembedding(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.reembedding(request).await)
     }
 }

@@ -14,7 +14,7 @@ use clew_proto::convert::{
 };
 use clew_proto::ingest::v1 as wire;
 use clew_proto::ingest::v1::ingest_service_server::IngestService;
-use clew_proto::to_status;
+use clew_proto::{respond, to_status};
 use clew_telemetry::{Origin, child, metrics};
 use futures::StreamExt;
 use tokio::sync::mpsc;
@@ -58,7 +58,11 @@ impl Ingestion {
     /// Reads documents from the stream, waits for room for each, and answers in order. Nothing is
     /// read ahead beyond the window and the shards' queues, so the connection's flow control slows
     /// a fast producer down.
-    fn ingest(&self, caller: Caller, requests: Streaming<wire::IngestRequest>) -> IngestStream {
+    fn ingest(
+        &self,
+        caller: Caller,
+        requests: Streaming<wire::IngestRequest>,
+    ) -> Responses<wire::IngestResponse> {
         let backends = Arc::clone(&self.backends);
         let assembler = Assembler::new(requests, backends.limits);
         let pending = futures::stream::unfold((Some(assembler), 0), move |(assembler, read)| {
@@ -360,16 +364,14 @@ fn progress_to_wire(counts: &clew_proto::corpus::v1::CorpusCounts) -> wire::Watc
     }
 }
 
-type IngestStream = Responses<wire::IngestResponse>;
-
 #[tonic::async_trait]
 impl IngestService for Ingestion {
-    type IngestStream = IngestStream;
+    type IngestStream = Responses<wire::IngestResponse>;
 
     async fn ingest(
         &self,
         request: Request<Streaming<wire::IngestRequest>>,
-    ) -> Result<Response<IngestStream>, Status> {
+    ) -> Result<Response<Self::IngestStream>, Status> {
         let caller = Caller::of(&request).map_err(|error| to_status(&error))?;
         Ok(Response::new(self.ingest(caller, request.into_inner())))
     }
@@ -378,14 +380,14 @@ impl IngestService for Ingestion {
         &self,
         request: Request<wire::GetDocumentRequest>,
     ) -> Result<Response<wire::GetDocumentResponse>, Status> {
-        self.get(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.get(request).await)
     }
 
     async fn list_documents(
         &self,
         request: Request<wire::ListDocumentsRequest>,
     ) -> Result<Response<wire::ListDocumentsResponse>, Status> {
-        self.list(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.list(request).await)
     }
 
     type WatchIngestionStream = ReceiverStream<Result<wire::WatchIngestionResponse, Status>>;
@@ -394,24 +396,21 @@ impl IngestService for Ingestion {
         &self,
         request: Request<wire::WatchIngestionRequest>,
     ) -> Result<Response<Self::WatchIngestionStream>, Status> {
-        self.watch(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.watch(request).await)
     }
 
     async fn forget_documents(
         &self,
         request: Request<wire::ForgetDocumentsRequest>,
     ) -> Result<Response<wire::ForgetDocumentsResponse>, Status> {
-        self.forget(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.forget(request).await)
     }
 
     async fn estimate_ingestion(
         &self,
         request: Request<wire::EstimateIngestionRequest>,
     ) -> Result<Response<wire::EstimateIngestionResponse>, Status> {
-        estimate::estimate(&self.backends, request)
-            .await
-            .map(Response::new)
-            .map_err(|error| to_status(&error))
+        respond(estimate::estimate(&self.backends, request).await)
     }
 }
 

@@ -15,7 +15,7 @@ use clew_proto::convert::memory as convert;
 use clew_proto::convert::query::shards_to_wire;
 use clew_proto::memory::v1 as wire;
 use clew_proto::memory::v1::memory_service_server::MemoryService;
-use clew_proto::to_status;
+use clew_proto::respond;
 use tonic::{Request, Response, Status};
 
 use crate::Backends;
@@ -234,34 +234,34 @@ impl MemoryService for Memories {
         &self,
         request: Request<wire::ReadTreeRequest>,
     ) -> Result<Response<wire::ReadTreeResponse>, Status> {
-        self.read_tree(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.read_tree(request).await)
     }
 
     async fn read_graph(
         &self,
         request: Request<wire::ReadGraphRequest>,
     ) -> Result<Response<wire::ReadGraphResponse>, Status> {
-        self.read_graph(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.read_graph(request).await)
     }
 
     async fn find_paths(
         &self,
         request: Request<wire::FindPathsRequest>,
     ) -> Result<Response<wire::FindPathsResponse>, Status> {
-        self.find_paths(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.find_paths(request).await)
     }
 
     async fn list_memories(
         &self,
         request: Request<wire::ListMemoriesRequest>,
     ) -> Result<Response<wire::ListMemoriesResponse>, Status> {
-        self.list_memories(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.list_memories(request).await)
     }
 
     async fn rank_graph(
         &self,
         request: Request<wire::RankGraphRequest>,
     ) -> Result<Response<wire::RankGraphResponse>, Status> {
-        self.rank_graph(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.rank_graph(request).await)
     }
 }

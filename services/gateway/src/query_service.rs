@@ -9,7 +9,7 @@ use clew_proto::convert::chat::ChatQuestion;
 use clew_proto::convert::query as convert;
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::query_service_server::QueryService;
-use clew_proto::to_status;
+use clew_proto::{respond, to_status};
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::timing::Stopwatch;
 use clew_strategy::Question;
@@ -92,7 +92,7 @@ impl Queries {
         caller: Caller,
         asked: ChatQuestion,
         deadline: Instant,
-    ) -> Result<AnswerStream, Error> {
+    ) -> Result<Responses<wire::AnswerResponse>, Error> {
         let stopwatch = Stopwatch::begin();
         let ChatQuestion { asked, choice, inference } = asked;
         let asked = convert::question_from_wire(asked, &self.backends.limits)?;
@@ -144,31 +144,28 @@ impl Queries {
     }
 }
 
-/// Response stream of an answer.
-pub(crate) type AnswerStream = Responses<wire::AnswerResponse>;
-
 #[tonic::async_trait]
 impl QueryService for Queries {
     async fn search(
         &self,
         request: Request<wire::SearchRequest>,
     ) -> Result<Response<wire::SearchResponse>, Status> {
-        self.search(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.search(request).await)
     }
 
-    type AnswerStream = AnswerStream;
+    type AnswerStream = Responses<wire::AnswerResponse>;
 
     async fn answer(
         &self,
         request: Request<wire::AnswerRequest>,
-    ) -> Result<Response<AnswerStream>, Status> {
+    ) -> Result<Response<Self::AnswerStream>, Status> {
         let answering = async {
             let caller = Caller::of(&request)?;
             let deadline = self.backends.config.deadline(&request);
             let asked = ChatQuestion::plain(request.into_inner());
             Queries::answer(self, caller, asked, deadline).await
         };
-        answering.await.map(Response::new).map_err(|error| to_status(&error))
+        respond(answering.await)
     }
 }
 

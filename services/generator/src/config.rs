@@ -151,7 +151,7 @@ mod tests {
             ..GeneratorConfig::default()
         };
         let error = config.validate().unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(
             fields,
             [

@@ -9,7 +9,7 @@ use clew_proto::convert::generator as convert;
 use clew_proto::generator::v1 as wire;
 use clew_proto::generator::v1::generator_service_server::GeneratorService;
 use clew_proto::generator::v1::{generate_response, read_response};
-use clew_proto::to_status;
+use clew_proto::{respond, to_status};
 use clew_remote::{Received, Told};
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::{of_request, within};
@@ -88,8 +88,8 @@ impl GeneratorRpc {
             }
             Told::Done(Err(error)) => Err(to_status(&error)),
         });
-        let respond = |event| Ok(wire::ReadResponse { event: Some(event) });
-        let responses = events.map_ok(move |events| stream::iter(events.into_iter().map(respond)));
+        let response = |event| Ok(wire::ReadResponse { event: Some(event) });
+        let responses = events.map_ok(move |events| stream::iter(events.into_iter().map(response)));
         Ok(responses.try_flatten().boxed())
     }
 
@@ -125,8 +125,8 @@ impl GeneratorRpc {
             told.recv().await.map(|event| (Some(event), told))
         });
         let events = stream::select(told, replying.into_stream().map(|()| None));
-        let respond = |event| wire::GenerateResponse { event: Some(event) };
-        let responses = events.filter_map(future::ready).map(move |event| event.map(respond));
+        let response = |event| wire::GenerateResponse { event: Some(event) };
+        let responses = events.filter_map(future::ready).map(move |event| event.map(response));
         Ok(responses.boxed())
     }
 }
@@ -140,7 +140,7 @@ impl GeneratorService for GeneratorRpc {
         &self,
         request: Request<wire::ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
-        self.try_read(request).map(Response::new).map_err(|error| to_status(&error))
+        respond(self.try_read(request))
     }
 
     async fn describe_model(
@@ -155,6 +155,6 @@ impl GeneratorService for GeneratorRpc {
         &self,
         request: Request<wire::GenerateRequest>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
-        self.try_generate(request).map(Response::new).map_err(|error| to_status(&error))
+        respond(self.try_generate(request))
     }
 }

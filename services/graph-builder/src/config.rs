@@ -97,7 +97,7 @@ mod tests {
             ..GraphBuilderConfig::default()
         };
         let error = config.validate().unwrap_err();
-        let keys: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let keys = error.fields_at_fault();
         assert_eq!(
             keys,
             [

@@ -180,7 +180,7 @@ mod tests {
         let unsound = EmbeddingConfig { dimension: 0, ..endpoint };
         let both = EncoderConfig { next_endpoint: Some(unsound), ..both };
         let error = both.validate().unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         let keys = ["endpoint", "next_endpoint", "next_endpoint.dimension"];
         assert_eq!(fields, keys.map(|key| format!("encoder.{key}")));
     }

@@ -263,7 +263,7 @@ mod tests {
         assert!(RerankerConfig { model: None, endpoint: Some(endpoint) }.validate().is_ok());
         let unsound = RerankerConfig { endpoint: Some(RerankConfig::default()), model: None };
         let error = unsound.validate().unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["reranker.endpoint.url", "reranker.endpoint.model"]);
     }
 }

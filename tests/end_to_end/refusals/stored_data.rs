@@ -50,6 +50,29 @@ async fn errors_of_all_calls(client: &Client, corpus: &CorpusName) -> Vec<(&'sta
     results.into_iter().map(failed).collect()
 }
 
+/// Furnishes the corpus `notes`, creates the corpus `sound` beside it, and stops the server.
+/// Returns what the server held.
+async fn furnished_and_stopped(home: &Home) -> Holdings {
+    let server = home.serve();
+    let client = server.client().await;
+    furnish(&client).await;
+    create(&client, "sound").await;
+    let before = Holdings::of(&client).await;
+    drop(client);
+    assert!(server.terminate().success());
+    before
+}
+
+/// Fails unless the corpus `notes`, which was `damaged` and is restored, runs again and holds what
+/// it held before.
+async fn assert_runs_again(client: &Client, before: &Holdings, damaged: &str) {
+    client.forget(&corpus("sound"), &[id("sound")]).await.unwrap();
+    eventually("the corpus runs again", async || client.corpus(&corpus("notes")).await.ok()).await;
+    idle(client, &corpus("notes")).await;
+    assert_eq!(&Holdings::of(client).await, before, "{damaged}");
+    assert_furnished(client).await;
+}
+
 /// Fails unless every call about the corpus `notes` fails with `reason`, and the corpus `sound`
 /// works.
 async fn assert_only_notes_fails(client: &Client, kind: ErrorKind, reason: &str) {
@@ -88,13 +111,7 @@ async fn a_damaged_table_stops_its_corpus_alone_and_says_data_loss() {
         "notes/shard-0/chunks.lance/data/",
     ] {
         let home = Home::new();
-        let server = home.serve();
-        let client = server.client().await;
-        furnish(&client).await;
-        create(&client, "sound").await;
-        let before = Holdings::of(&client).await;
-        drop(client);
-        assert!(server.terminate().success());
+        let before = furnished_and_stopped(&home).await;
 
         let sound = files(&home, damaged);
         for (path, content) in &sound {
@@ -118,25 +135,14 @@ async fn a_damaged_table_stops_its_corpus_alone_and_says_data_loss() {
             std::fs::write(&restored, content).unwrap();
             std::fs::rename(restored, path).unwrap();
         }
-        client.forget(&corpus("sound"), &[id("sound")]).await.unwrap();
-        eventually("the corpus runs again", async || client.corpus(&corpus("notes")).await.ok())
-            .await;
-        idle(&client, &corpus("notes")).await;
-        assert_eq!(Holdings::of(&client).await, before, "{damaged}");
-        assert_furnished(&client).await;
+        assert_runs_again(&client, &before, damaged).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_settings_stop_their_corpus_alone_and_it_runs_again_without_a_restart() {
     let home = Home::new();
-    let server = home.serve();
-    let client = server.client().await;
-    furnish(&client).await;
-    create(&client, "sound").await;
-    let before = Holdings::of(&client).await;
-    drop(client);
-    assert!(server.terminate().success());
+    let before = furnished_and_stopped(&home).await;
 
     let (settings, content) = files(&home, "notes/settings.json").remove(0);
     std::fs::write(&settings, "{ not JSON").unwrap();
@@ -152,11 +158,7 @@ async fn damaged_settings_stop_their_corpus_alone_and_it_runs_again_without_a_re
     assert!(checked.stdout.contains("sound: ") && checked.stdout.contains("notes: cannot be used"));
 
     std::fs::write(&settings, content).unwrap();
-    client.forget(&corpus("sound"), &[id("sound")]).await.unwrap();
-    eventually("the corpus runs again", async || client.corpus(&corpus("notes")).await.ok()).await;
-    idle(&client, &corpus("notes")).await;
-    assert_eq!(Holdings::of(&client).await, before);
-    assert_furnished(&client).await;
+    assert_runs_again(&client, &before, "settings").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,8 @@
 //! Report as one HTML page: tables and plots, without scripts and without anything to load.
 
-use super::markup::{escaped, series};
+use clew_text::escaped;
+
+use super::markup::series;
 use super::plot::{Bars, Point, bars, scatter};
 use super::runs::{group_names, headline, labels, metrics};
 use super::table::{amount, per_cent, spread};

@@ -1,8 +1,10 @@
 //! Plots as SVG within a page. Colours are classes of the page's style; a number or a text beside
 //! each colour says the same.
 
+use clew_text::escaped;
+
 use super::Estimate;
-use super::markup::{escaped, series};
+use super::markup::series;
 use super::table::{amount, interval, per_cent};
 
 const WIDTH: f64 = 600.0;

@@ -72,11 +72,7 @@ struct Conversation {
 
 fn open(source: Source<'_>) -> Result<Haystacks, Error> {
     let folder = folder_of(source.path);
-    let unknown_layout = |expected| Error::UnknownLayout {
-        path: source.path.to_owned(),
-        format: FORMAT.name,
-        expected,
-    };
+    let unknown_layout = |expected| source.unknown_layout(FORMAT.name, expected);
     let file = first_of(folder, &[QUESTIONS])
         .ok_or_else(|| unknown_layout(format!("`{QUESTIONS}` and `*{MESSAGES_ENDING}`")))?;
     let mut conversations: Vec<Conversation> = Vec::new();

@@ -3,11 +3,9 @@
 //! A record is `{doc_id, document, questions, answers}` or, in the authors' files, `{input,
 //! instructions, outputs}`. Each record is a haystack of one document.
 
-use std::path::{Path, PathBuf};
-
 use serde::Deserialize;
 
-use super::files::{first_of, name_of};
+use super::files::name_of;
 use super::records::Records;
 use super::{Haystack, Haystacks, Question, Source, long};
 use crate::Error;
@@ -43,7 +41,7 @@ pub(super) fn open(
     files: &[&str],
     read: ReadTask,
 ) -> Result<Haystacks, Error> {
-    let file = file(source, format, files)?;
+    let file = source.file(format, files)?;
     let name = name_of(&file, format);
     let records = Records::<Record>::open(&file)?;
     Ok(Box::new(records.enumerate().map(move |(index, record)| {
@@ -51,23 +49,6 @@ pub(super) fn open(
         haystack(record.value, || format!("{name}-{index}"), read)
             .map_err(|problem| Error::malformed(&file, record.line, problem))
     })))
-}
-
-/// Returns the file that `source` names, or the first of `files` if it names a folder.
-pub(super) fn file(
-    source: Source<'_>,
-    format: &'static str,
-    files: &[&str],
-) -> Result<PathBuf, Error> {
-    let path: &Path = source.path;
-    if !path.is_dir() {
-        return Ok(path.to_owned());
-    }
-    first_of(path, files).ok_or_else(|| Error::UnknownLayout {
-        path: path.to_owned(),
-        format,
-        expected: format!("`{}`", files.join("` or `")),
-    })
 }
 
 fn haystack(

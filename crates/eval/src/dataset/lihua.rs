@@ -45,11 +45,8 @@ fn open(source: Source<'_>) -> Result<Haystacks, Error> {
     let (Some(chats), Some(questions)) =
         (first_of(folder, &[CHATS]), first_of(folder, &[QUESTIONS]))
     else {
-        return Err(Error::UnknownLayout {
-            path: source.path.to_owned(),
-            format: FORMAT.name,
-            expected: format!("`{CHATS}` and `{QUESTIONS}`"),
-        });
+        let expected = format!("`{CHATS}` and `{QUESTIONS}`");
+        return Err(source.unknown_layout(FORMAT.name, expected));
     };
     Ok(Box::new(std::iter::once_with(move || {
         let units = read_chats(&chats)?;

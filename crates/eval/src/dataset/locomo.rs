@@ -18,7 +18,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer::Answer;
-use super::files::first_of;
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
 use crate::Error;
@@ -80,15 +79,7 @@ struct Session {
 }
 
 fn open(source: Source<'_>) -> Result<Haystacks, Error> {
-    let file = if source.path.is_dir() {
-        first_of(source.path, &FILES).ok_or_else(|| Error::UnknownLayout {
-            path: source.path.to_owned(),
-            format: FORMAT.name,
-            expected: format!("`{}`", FILES.join("` or `")),
-        })?
-    } else {
-        source.path.to_owned()
-    };
+    let file = source.file(FORMAT.name, &FILES)?;
     let unit = source.unit;
     let records = Records::<ConversationRecord>::open(&file)?;
     Ok(Box::new(records.map(move |record| {

@@ -97,10 +97,8 @@ fn instances_of(source: Source<'_>) -> Result<PathBuf, Error> {
     }
     let wanted = FILES.iter().filter(|(split, _)| source.split.is_none_or(|name| name == *split));
     let names: Vec<_> = wanted.flat_map(|(_, names)| names.iter().copied()).collect();
-    first_of(folder_of(source.path), &names).ok_or_else(|| Error::UnknownLayout {
-        path: source.path.to_owned(),
-        format: FORMAT.name,
-        expected: format!("one of `{}`", names.join("`, `")),
+    first_of(folder_of(source.path), &names).ok_or_else(|| {
+        source.unknown_layout(FORMAT.name, format!("one of `{}`", names.join("`, `")))
     })
 }
 

@@ -67,13 +67,9 @@ fn open(source: Source<'_>) -> Result<Haystacks, Error> {
     let (Some(corpus), Some(questions)) =
         (first_of(folder, &[CORPUS]), first_of(folder, &[QUESTIONS]))
     else {
-        return Err(Error::UnknownLayout {
-            path: source.path.to_owned(),
-            format: FORMAT.name,
-            expected: format!(
-                "`{CORPUS}` and `{QUESTIONS}`, or `<name>_corpus.json` and `<name>.json`"
-            ),
-        });
+        let expected =
+            format!("`{CORPUS}` and `{QUESTIONS}`, or `<name>_corpus.json` and `<name>.json`");
+        return Err(source.unknown_layout(FORMAT.name, expected));
     };
     let name = if source.path.is_dir() { name } else { name_of(folder, FORMAT.name) };
     Ok(Box::new(std::iter::once_with(move || {

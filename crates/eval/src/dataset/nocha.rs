@@ -44,11 +44,7 @@ struct Book {
 
 fn open(source: Source<'_>) -> Result<Haystacks, Error> {
     let folder = folder_of(source.path);
-    let unknown_layout = |expected| Error::UnknownLayout {
-        path: source.path.to_owned(),
-        format: FORMAT.name,
-        expected,
-    };
+    let unknown_layout = |expected| source.unknown_layout(FORMAT.name, expected);
     let file = first_of(folder, &[CLAIMS])
         .ok_or_else(|| unknown_layout(format!("`{CLAIMS}` and `<book_title>.txt`")))?;
     let mut books: Vec<Book> = Vec::new();

@@ -56,10 +56,9 @@ fn open(source: Source<'_>) -> Result<Haystacks, Error> {
             .flat_map(|split| [format!("squality_{split}.jsonl"), format!("{split}.jsonl")])
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        first_of(source.path, &names).ok_or_else(|| Error::UnknownLayout {
-            path: source.path.to_owned(),
-            format: FORMAT.name,
-            expected: format!("one of `{}`", names.join("`, `")),
+        first_of(source.path, &names).ok_or_else(|| {
+            let expected = format!("one of `{}`", names.join("`, `"));
+            source.unknown_layout(FORMAT.name, expected)
         })?
     } else {
         source.path.to_owned()

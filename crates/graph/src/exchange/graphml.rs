@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use clew_core::{EntityKey, EntityKind, Error, RelationEdge, Subgraph};
+use clew_text::escaped;
 use quick_xml::XmlVersion;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
 use super::{Imported, Passages};
-use crate::xml::escaped;
 
 /// Separator of the values of a field.
 const SEPARATOR: &str = "<SEP>";

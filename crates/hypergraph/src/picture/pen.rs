@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::text::one_line;
+use clew_text::{display_line, escaped};
 
 /// Width of a character as a share of its height, on the high side for Helvetica.
 const WIDTH: f64 = 0.56;
@@ -144,7 +144,7 @@ pub(super) fn framed(content: &str, margin: f64, width: f64, height: f64) -> Str
 /// Most small letters are one column wide. Capitals, and characters beyond European scripts, are
 /// wider.
 pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
-    let text = one_line(text);
+    let text = display_line(text);
     let mut rest = text.as_str();
     let mut lines = Vec::new();
     while !rest.is_empty() && lines.len() < most {
@@ -180,23 +180,6 @@ fn first_line(text: &str, columns: usize) -> (&str, &str) {
         }
     }
     (text, "")
-}
-
-/// Escapes a text for elements and attributes. Control characters, and others that XML 1.0 does not
-/// allow, become U+FFFD.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ mod tests {
         let left = Some(wire::Budget { time, ..Default::default() });
         let bad = wire::Account { owner: vec![1; 31].into(), left };
         let error = account_from_wire(&bad).unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["account.owner", "account.left.time"]);
     }
 }

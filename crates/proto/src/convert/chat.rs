@@ -699,12 +699,12 @@ mod tests {
             ..wire::AppendTurnsRequest::default()
         };
         let error = append_from_wire(request).unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["user", "session", "turns[1].number", "turns[1].role"]);
         let request =
             wire::RecallRequest { k: Some(0), value: 9, ..wire::RecallRequest::default() };
         let error = recall_from_wire(request, &Limits::default()).unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["corpus", "user", "k", "question", "value"]);
         let request = wire::AnswerRequest {
             user: "ada".to_owned(),
@@ -716,7 +716,7 @@ mod tests {
             ..wire::AnswerRequest::default()
         };
         let error = answer_from_wire(request).unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["merging", "time", "history", "notes", "layout"]);
     }
 
@@ -750,7 +750,7 @@ mod tests {
         assert!(answer_from_wire(recalling.clone()).is_ok());
         let request = wire::AnswerRequest { strategy: "direct".to_owned(), ..recalling };
         let error = answer_from_wire(request).unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["value", "time", "history", "inference", "keys", "merging"]);
     }
 

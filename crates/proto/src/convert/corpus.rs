@@ -382,7 +382,7 @@ mod tests {
             ..Default::default()
         };
         let error = NewCorpus::try_from(request).unwrap_err();
-        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["corpus", "corpus.chunking.strategy"]);
     }
 }

@@ -552,7 +552,7 @@ mod tests {
         let draft = DraftTask { question, ..asked.draft };
         let bad = AskedMemory { key: "k".to_owned(), draft, snapshot_bytes: 7 };
         let error = ask_from_wire(ask_to_wire(bad), &limits).unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["key", "question"]);
         let (queries, answers) = (vec!["q".to_owned()], vec!["a".to_owned()]);
         let clues = Clues { queries, answers, ..Clues::default() };
@@ -584,7 +584,7 @@ mod tests {
     #[test]
     fn a_batch_is_refused_with_every_field_at_fault() {
         let error = batch_from_wire(wire::EmbedRequest::default(), 3).unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["kind", "priority", "timeout", "texts"]);
         let mut long = batch();
         long.texts[1] = "x".repeat(TEXT_BYTES + 1);

@@ -334,23 +334,20 @@ mod tests {
     #[test]
     fn requests_are_refused_with_every_field_at_fault() {
         let limits = Limits::default();
-        let fields = |error: Error| -> Vec<String> {
-            error.violations().iter().map(|violation| violation.field.clone()).collect()
-        };
         let none = summarise_from_wire(wire::SummariseRequest::default(), &limits).unwrap_err();
-        assert_eq!(fields(none), ["tasks"]);
+        assert_eq!(none.fields_at_fault(), ["tasks"]);
         let unset = wire::SummaryTask::default();
         let (level, parts) = (wire::SummaryLevel::Leaf.into(), vec!["x".to_owned()]);
         let empty = wire::SummaryTask { level, parts, max_bytes: 0 };
         let request = wire::SummariseRequest { tasks: vec![unset, empty], ..Default::default() };
         let error = summarise_from_wire(request, &limits).unwrap_err();
-        assert_eq!(fields(error), ["tasks[0].level", "tasks[1].max_bytes"]);
+        assert_eq!(error.fields_at_fault(), ["tasks[0].level", "tasks[1].max_bytes"]);
         let speaker = "x".repeat(limits.title_bytes + 1);
         let long = wire::ExtractionTask { speaker, ..wire::ExtractionTask::default() };
         let tasks = vec![long; limits.graph_tasks + 1];
         let request = wire::ExtractRequest { tasks, ..Default::default() };
         let error = extract_from_wire(request, &limits).unwrap_err();
-        assert_eq!(fields(error)[..2], ["tasks", "tasks[0].speaker"]);
+        assert_eq!(error.fields_at_fault()[..2], ["tasks", "tasks[0].speaker"]);
     }
 
     #[test]

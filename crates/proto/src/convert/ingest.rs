@@ -192,7 +192,7 @@ mod tests {
             labels: vec!["A".to_owned()],
         };
         let error = document_from_wire(bad, &Limits::default()).unwrap_err();
-        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(
             fields,
             [

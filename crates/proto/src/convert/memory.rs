@@ -516,7 +516,7 @@ mod tests {
             most_relations: u32::MAX,
         };
         let error = graph_query_from_wire(too_much, &limits).unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         let expected = [
             "texts",
             "entities",

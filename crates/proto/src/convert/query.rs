@@ -550,7 +550,7 @@ mod tests {
             ..Default::default()
         };
         let error = search_from_wire(request, &Limits::default()).unwrap_err();
-        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["corpus", "mode", "grouping", "query", "k", "rerank"]);
 
         let twice = wire::Filter {
@@ -566,7 +566,7 @@ mod tests {
             ..Default::default()
         };
         let error = question_from_wire(request, &Limits::default()).unwrap_err();
-        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["filter.document_ids[1]", "question", "k", "filter.event_time"]);
     }
 }

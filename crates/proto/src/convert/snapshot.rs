@@ -345,7 +345,7 @@ mod tests {
             leave_out: vec!["a".to_owned(), "a".to_owned()],
         };
         let error = restoration_of_client(request).unwrap_err();
-        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["corpus", "snapshot", "leave_out[1]"]);
         let many = vec!["a".to_owned(); MOST_LEFT_OUT + 1];
         let request = corpus_wire::RestoreCorpusRequest {

@@ -14,7 +14,7 @@ use clew_proto::graph_builder::v1::graph_builder_service_server::{
     GraphBuilderService, GraphBuilderServiceServer,
 };
 use clew_proto::query::v1 as query;
-use clew_proto::to_status;
+use clew_proto::{respond, to_status};
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::{of_request, within};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -175,7 +175,7 @@ impl GraphBuilderService for GraphBuilderRpc {
         request: Request<wire::SummariseRequest>,
     ) -> Result<Response<Self::SummariseStream>, Status> {
         let responses = self.try_summarise(request).await;
-        responses.map(Response::new).map_err(|error| to_status(&error))
+        respond(responses)
     }
 
     async fn extract(
@@ -183,6 +183,6 @@ impl GraphBuilderService for GraphBuilderRpc {
         request: Request<wire::ExtractRequest>,
     ) -> Result<Response<Self::ExtractStream>, Status> {
         let responses = self.try_extract(request).await;
-        responses.map(Response::new).map_err(|error| to_status(&error))
+        respond(responses)
     }
 }

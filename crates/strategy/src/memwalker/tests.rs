@@ -34,6 +34,19 @@ fn under_one_node(documents: &[String]) -> World {
     world
 }
 
+/// Goes down in the [`book`], turns back, and finds the answer in its other part.
+fn plays_of_the_paper() -> Vec<Play> {
+    vec![
+        Play::Enter(0),
+        Play::Enter(1),
+        Play::Nothing,
+        Play::Back,
+        Play::Enter(0),
+        Play::Enter(0),
+        Play::Answer,
+    ]
+}
+
 async fn walks(world: &World, plays: Vec<Play>, strategy: MemWalker) -> Answer {
     world.navigator.play(plays);
     world.ask(&strategy).await.unwrap()
@@ -54,16 +67,7 @@ fn segments_read(world: &World) -> Vec<String> {
 #[tokio::test]
 async fn the_walk_of_the_paper_goes_down_turns_back_and_answers() {
     let world = book();
-    let plays = vec![
-        Play::Enter(0),
-        Play::Enter(1),
-        Play::Nothing,
-        Play::Back,
-        Play::Enter(0),
-        Play::Enter(0),
-        Play::Answer,
-    ];
-    let answer = walks(&world, plays, MemWalker::DEPTH_FIRST).await;
+    let answer = walks(&world, plays_of_the_paper(), MemWalker::DEPTH_FIRST).await;
     let expected = [
         "searched what? 0",
         "entered d#2.0 from ",
@@ -130,16 +134,7 @@ async fn turning_back_at_the_top_ends() {
 #[tokio::test]
 async fn what_was_read_on_the_way_is_carried_along_oldest_first() {
     let world = book();
-    let plays = vec![
-        Play::Enter(0),
-        Play::Enter(1),
-        Play::Nothing,
-        Play::Back,
-        Play::Enter(0),
-        Play::Enter(0),
-        Play::Answer,
-    ];
-    walks(&world, plays, MemWalker::DEPTH_FIRST).await;
+    walks(&world, plays_of_the_paper(), MemWalker::DEPTH_FIRST).await;
     let leaves = world.navigator.leaves();
     let text = evidence("d", 100, 200, 0.0).text;
     assert_eq!(leaves[0].1, ["d#2.0", "d#1.0"]);

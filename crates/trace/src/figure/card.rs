@@ -1,9 +1,11 @@
 //! Rendering of a step as a card.
 
+use clew_text::display_line;
+
 use super::graph::evidence;
 use super::pen::{Face, Panel, accent};
 use crate::step::Step;
-use crate::words::{count, millis, one_line, score, share};
+use crate::words::{count, millis, score, share};
 
 const BAR: (f64, f64) = (300.0, 10.0);
 
@@ -60,7 +62,7 @@ fn words(step: &Step) -> (&'static str, Vec<(String, usize)>) {
         Step::Gathered { .. } => ("Gathered evidence", vec![(evidence(step), 1)]),
         Step::Reflected { suffices, reason, missing } => {
             let verdict = if *suffices { "It suffices" } else { "It does not suffice" };
-            let missing = one_line(missing);
+            let missing = display_line(missing);
             let missing = if missing.is_empty() { missing } else { format!("Missing: {missing}") };
             (verdict, vec![(reason.clone(), 2), (missing, 3)])
         }

@@ -1,10 +1,12 @@
 //! Rendering of a graph navigation as the entities that it reached and the edges that it followed.
 
+use clew_text::display_line;
+
 use super::pen::{Face, Panel, accent};
 use super::{MOST_LEVELS, MOST_NODES};
 use crate::route::{Hop, Route, Stop};
 use crate::step::{Step, edge};
-use crate::words::{bytes, count, one_line, score};
+use crate::words::{bytes, count, score};
 
 const RADIUS: f64 = 15.0;
 /// Length of the horizontal part of an edge, which holds its words.
@@ -276,7 +278,7 @@ fn note(step: &Step, before: Option<&Step>, hops: usize, route: &Route<'_>) -> O
         }
         Step::Reflected { reason, missing, .. } => {
             let colours = (accent::MISSING_FILL, accent::MISSING, accent::MISSING);
-            let missing = one_line(missing);
+            let missing = display_line(missing);
             let missing = if missing.is_empty() { missing } else { format!("Missing: {missing}") };
             let texts = vec![
                 (on, accent::GREY),

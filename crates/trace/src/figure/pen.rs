@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use clew_text::escaped;
+
 use crate::words::{em, shortened, width, wrapped};
 
 /// Colours. Those that distinguish things are distinguishable for colour-blind people (Okabe and
@@ -211,21 +213,4 @@ impl Panel {
     fn push(&mut self, markup: std::fmt::Arguments<'_>) {
         self.body.write_fmt(markup).expect("writing to a string does not fail");
     }
-}
-
-/// Escapes a text for elements and attributes. The text is already on one line, see
-/// [`crate::words`]. Characters that XML 1.0 does not allow become U+FFFD.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }

@@ -1,10 +1,12 @@
 //! Rendering of a walk as the part of the tree that it visited.
 
+use clew_text::display_line;
+
 use super::pen::{Face, Panel, accent};
 use super::{MOST_LEVELS, MOST_NODES};
 use crate::step::Step;
 use crate::walk::{Visit, visits};
-use crate::words::{count, one_line, score};
+use crate::words::{count, score};
 
 const BOX: (f64, f64) = (264.0, 62.0);
 /// Distance between two levels.
@@ -98,7 +100,7 @@ fn drawn<'v>(visits: &'v [Visit<'v>]) -> Vec<Node<'v>> {
 fn notes(visit: &Visit<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut note = |label: &str, text: &str, most: usize, colour: &'static str| {
-        let text = one_line(text);
+        let text = display_line(text);
         if text.is_empty() {
             return;
         }
@@ -227,7 +229,7 @@ fn draw(panel: &mut Panel, node: &Node<'_>) {
 
 /// Returns the name of a node, shortened in the middle because its end says most.
 fn name(node: &str, face: Face, room: f64) -> String {
-    let node = one_line(node);
+    let node = display_line(node);
     if face.width(&node) <= room {
         return node;
     }

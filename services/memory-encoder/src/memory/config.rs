@@ -120,7 +120,7 @@ mod tests {
             ..MemoryModelConfig::default()
         };
         let error = config.validate().unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         let keys = ["threads", "cache_bytes", "queue_tokens", "draft_tokens", "folder", "prompts"];
         assert_eq!(fields, keys.map(|key| format!("memory_model.{key}")));
     }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use clew_core::{CorpusName, Error, Limits, Unusable};
 use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire, unusable_to_wire};
 use clew_proto::convert::snapshot as convert;
+use clew_proto::respond;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_server::CatalogueService;
-use clew_proto::to_status;
 use clew_runtime::deadline::{of_request, within};
 use tonic::{Request, Response, Status};
 
@@ -155,62 +155,62 @@ impl CatalogueService for CatalogueRpc {
         &self,
         request: Request<wire::CreateCorpusRequest>,
     ) -> Result<Response<wire::CreateCorpusResponse>, Status> {
-        self.create(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.create(request).await)
     }
 
     async fn get_corpus(
         &self,
         request: Request<wire::GetCorpusRequest>,
     ) -> Result<Response<wire::GetCorpusResponse>, Status> {
-        self.get(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.get(request).await)
     }
 
     async fn list_corpora(
         &self,
         request: Request<wire::ListCorporaRequest>,
     ) -> Result<Response<wire::ListCorporaResponse>, Status> {
-        self.list(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.list(request).await)
     }
 
     async fn delete_corpus(
         &self,
         request: Request<wire::DeleteCorpusRequest>,
     ) -> Result<Response<wire::DeleteCorpusResponse>, Status> {
-        self.delete(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.delete(request).await)
     }
 
     async fn change_corpus(
         &self,
         request: Request<wire::ChangeCorpusRequest>,
     ) -> Result<Response<wire::ChangeCorpusResponse>, Status> {
-        self.change(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.change(request).await)
     }
 
     async fn finish_snapshot(
         &self,
         request: Request<wire::FinishSnapshotRequest>,
     ) -> Result<Response<wire::FinishSnapshotResponse>, Status> {
-        self.finish_snapshot(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.finish_snapshot(request).await)
     }
 
     async fn list_snapshots(
         &self,
         request: Request<wire::ListSnapshotsRequest>,
     ) -> Result<Response<wire::ListSnapshotsResponse>, Status> {
-        self.list_snapshots(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.list_snapshots(request).await)
     }
 
     async fn delete_snapshot(
         &self,
         request: Request<wire::DeleteSnapshotRequest>,
     ) -> Result<Response<wire::DeleteSnapshotResponse>, Status> {
-        self.delete_snapshot(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.delete_snapshot(request).await)
     }
 
     async fn restore_corpus(
         &self,
         request: Request<wire::RestoreCorpusRequest>,
     ) -> Result<Response<wire::RestoreCorpusResponse>, Status> {
-        self.restore(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.restore(request).await)
     }
 }

@@ -9,7 +9,7 @@ use clew_proto::convert::shard::{self as convert, SeenShard, ShardRef};
 use clew_proto::convert::{export, ingest, memory, snapshot};
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_server::ShardService;
-use clew_proto::to_status;
+use clew_proto::{respond, to_status};
 use clew_runtime::deadline::{of_request, within};
 use futures::{Stream, StreamExt, stream};
 use tonic::{Request, Response, Status, Streaming};
@@ -282,14 +282,14 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         &self,
         request: Request<Streaming<wire::AcceptRequest>>,
     ) -> Result<Response<wire::AcceptResponse>, Status> {
-        self.accept(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.accept(request).await)
     }
 
     async fn forget(
         &self,
         request: Request<wire::ForgetRequest>,
     ) -> Result<Response<wire::ForgetResponse>, Status> {
-        self.forget(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.forget(request).await)
     }
 
     type FindCandidatesStream = Answers<wire::FindCandidatesResponse>;
@@ -316,35 +316,35 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         &self,
         request: Request<wire::ListDocumentsRequest>,
     ) -> Result<Response<wire::ListDocumentsResponse>, Status> {
-        self.list_documents(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.list_documents(request).await)
     }
 
     async fn count(
         &self,
         request: Request<wire::CountRequest>,
     ) -> Result<Response<wire::CountResponse>, Status> {
-        self.count(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.count(request).await)
     }
 
     async fn check_documents(
         &self,
         request: Request<wire::CheckDocumentsRequest>,
     ) -> Result<Response<wire::CheckDocumentsResponse>, Status> {
-        self.check_documents(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.check_documents(request).await)
     }
 
     async fn read_tree(
         &self,
         request: Request<wire::ReadTreeRequest>,
     ) -> Result<Response<wire::ReadTreeResponse>, Status> {
-        self.read_tree(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.read_tree(request).await)
     }
 
     async fn read_graph(
         &self,
         request: Request<wire::ReadGraphRequest>,
     ) -> Result<Response<wire::ReadGraphResponse>, Status> {
-        self.read_graph(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.read_graph(request).await)
     }
 
     type ReadSegmentsStream = Answers<wire::ReadSegmentsResponse>;
@@ -361,28 +361,28 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         &self,
         request: Request<wire::ListMemoriesRequest>,
     ) -> Result<Response<wire::ListMemoriesResponse>, Status> {
-        self.list_memories(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.list_memories(request).await)
     }
 
     async fn draft_clues(
         &self,
         request: Request<wire::DraftCluesRequest>,
     ) -> Result<Response<wire::DraftCluesResponse>, Status> {
-        self.draft_clues(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.draft_clues(request).await)
     }
 
     async fn get_reembedded(
         &self,
         request: Request<wire::GetReembeddedRequest>,
     ) -> Result<Response<wire::GetReembeddedResponse>, Status> {
-        self.get_reembedded(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.get_reembedded(request).await)
     }
 
     async fn maintain(
         &self,
         request: Request<wire::MaintainRequest>,
     ) -> Result<Response<wire::MaintainResponse>, Status> {
-        self.maintain(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.maintain(request).await)
     }
 
     type ExportStream = Answers<wire::ExportResponse>;
@@ -399,6 +399,6 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         &self,
         request: Request<wire::CopyToSnapshotRequest>,
     ) -> Result<Response<wire::CopyToSnapshotResponse>, Status> {
-        self.copy_to_snapshot(request).await.map(Response::new).map_err(|error| to_status(&error))
+        respond(self.copy_to_snapshot(request).await)
     }
 }
