@@ -17,8 +17,8 @@ use crate::{
 pub type Accepting = Pin<Box<dyn Future<Output = Result<Accepted, Error>> + Send>>;
 
 /// Shard of a corpus, in this process or on another machine, as far as one caller sees it
-/// ([`Access`]). For all of its calls, anything that needs an access label that the caller does not
-/// hold does not exist.
+/// ([`crate::Access`]). For all of its calls, anything that needs an access label that the caller
+/// does not hold does not exist.
 ///
 /// Every call may be repeated: what is done already is not done twice. In addition to the errors
 /// named at each call, all calls fail with [`crate::ErrorKind::Unavailable`] while the shard moves
