@@ -1,8 +1,8 @@
 //! Report of the answers of a run: mean quality with 95 % intervals, and cost.
 
+mod colours;
 mod compare;
 mod html;
-mod markup;
 mod plot;
 mod runs;
 mod table;

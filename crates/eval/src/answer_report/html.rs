@@ -2,7 +2,7 @@
 
 use clew_text::escaped;
 
-use super::markup::series;
+use super::colours::series;
 use super::plot::{Bars, Point, bars, scatter};
 use super::runs::{group_names, headline, labels, metrics};
 use super::table::{amount, per_cent, spread};

@@ -4,7 +4,7 @@
 use clew_text::escaped;
 
 use super::Estimate;
-use super::markup::series;
+use super::colours::series;
 use super::table::{amount, interval, per_cent};
 
 const WIDTH: f64 = 600.0;
