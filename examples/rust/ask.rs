@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use clew_client::{Client, Question};
+use clew_client::{Client, QuestionRequest};
 use clew_core::{CorpusName, Error};
 use clew_proto::query::v1::answer_response::Event;
 use clew_proto::query::v1::trace_event::Step;
@@ -56,8 +56,11 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<(), Error> {
     let client = Client::connect(&arguments.endpoint, PATIENCE).await?;
-    let question =
-        Question { text: arguments.question, strategy: arguments.strategy, ..Question::default() };
+    let question = QuestionRequest {
+        text: arguments.question,
+        strategy: arguments.strategy,
+        ..QuestionRequest::default()
+    };
     // The steps come while they are taken, and the answer comes last.
     let mut events = pin!(client.answer(&arguments.corpus, question).await?);
     while let Some(response) = events.try_next().await? {

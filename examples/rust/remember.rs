@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use clew_chat::{Role, Turn, TurnId};
+use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_client::Client;
 use clew_core::{Attributes, Clock, CorpusName, DocumentId, Error, ErrorKind, Labels, SystemClock};
 use clew_proto::chat::v1::{ForgetTurnsRequest, RecallRequest};
@@ -72,7 +72,7 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
     let turns = (0..).zip(said).map(|(number, text)| Turn {
         id: TurnId { session: session.clone(), number },
         speaker: String::new(),
-        role: Role::User,
+        role: SpeakerRole::User,
         text,
         time: Some(now),
         attributes: Attributes::new(),

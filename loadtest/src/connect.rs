@@ -17,23 +17,23 @@ pub struct Target {
     /// Address, such as `http://127.0.0.1:7421`.
     pub endpoint: String,
     /// Key of tenants that have none of their own.
-    pub api_key: Option<ApiKey>,
+    pub api_key: Option<ClientKey>,
     /// Trusted authority and client certificate, for an address that begins with `https://`.
     pub tls: ClientTls,
 }
 
 /// API key, hidden in debug output.
 #[derive(Clone)]
-pub struct ApiKey(String);
+pub struct ClientKey(String);
 
-impl ApiKey {
+impl ClientKey {
     /// Creates a key from its text.
     pub fn new(key: impl Into<String>) -> Self {
         Self(key.into())
     }
 }
 
-impl fmt::Debug for ApiKey {
+impl fmt::Debug for ClientKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_empty() { "(none)" } else { "(hidden)" })
     }
@@ -44,7 +44,11 @@ impl Target {
     ///
     /// # Errors
     /// Returns the errors of [`Client::connect_as`].
-    pub async fn connect(&self, key: Option<&ApiKey>, patience: Duration) -> Result<Client, Error> {
+    pub async fn connect(
+        &self,
+        key: Option<&ClientKey>,
+        patience: Duration,
+    ) -> Result<Client, Error> {
         let api_key = key.or(self.api_key.as_ref()).map(|key| key.0.clone());
         let credentials = Credentials { api_key, tls: self.tls.clone() };
         Client::connect_as(&credentials, &self.endpoint, patience).await

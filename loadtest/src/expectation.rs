@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::observe::Figure;
 use crate::record::Percentile;
 use crate::report::{FlowReport, PhaseReport, Report};
-use crate::verdict::Verdict;
+use crate::verdict::ExpectationVerdict;
 
 /// Share of the offered requests that a server must do to count as keeping up.
 const KEEPS_UP: f64 = 0.9;
@@ -162,7 +162,7 @@ impl Expectation {
     }
 
     /// Judges a run. An expectation of something that did not happen does not hold.
-    pub fn judge(&self, report: &Report) -> Verdict {
+    pub fn judge(&self, report: &Report) -> ExpectationVerdict {
         match self {
             Self::Latency(latency) => latency.judge(report),
             Self::Compared(compared) => compared.judge(report),
@@ -193,22 +193,22 @@ fn steps<'a>(report: &'a Report, flow: &str) -> Vec<(&'a PhaseReport, &'a FlowRe
     report.phases.iter().filter_map(of_phase).filter(|(_, flow)| flow.scheduled > 0).collect()
 }
 
-fn did_not_happen(expected: String) -> Verdict {
-    Verdict { expected, found: "it did not happen".to_owned(), holds: false }
+fn did_not_happen(expected: String) -> ExpectationVerdict {
+    ExpectationVerdict { expected, found: "it did not happen".to_owned(), holds: false }
 }
 
 impl LatencyAtMost {
-    fn judge(&self, report: &Report) -> Verdict {
+    fn judge(&self, report: &Report) -> ExpectationVerdict {
         let Self { flow, phase, percentile, at_most_ms } = self;
         let expected = format!("{percentile:?} of {flow} in {phase} at most {at_most_ms} ms");
         let Some(latency) = report.latency(phase, flow) else { return did_not_happen(expected) };
         let came = latency.at(*percentile);
-        Verdict { expected, found: format!("{came:.1} ms"), holds: came <= *at_most_ms }
+        ExpectationVerdict { expected, found: format!("{came:.1} ms"), holds: came <= *at_most_ms }
     }
 }
 
 impl Compared {
-    fn judge(&self, report: &Report) -> Verdict {
+    fn judge(&self, report: &Report) -> ExpectationVerdict {
         let Self { flow, phase, base, percentile, at_most_times } = self;
         let expected = format!(
             "{percentile:?} of {flow} in {phase} at most {at_most_times} times that in {base}"
@@ -216,7 +216,7 @@ impl Compared {
         let both = (report.latency(phase, flow), report.latency(base, flow));
         let (Some(latency), Some(base)) = both else { return did_not_happen(expected) };
         let (came, base) = (latency.at(*percentile), base.at(*percentile));
-        Verdict {
+        ExpectationVerdict {
             expected,
             found: format!("{came:.1} ms against {base:.1} ms, {:.2} times", came / base),
             holds: came <= base * at_most_times,
@@ -230,7 +230,7 @@ impl InPhase {
         report: &Report,
         what: &str,
         failures: impl Fn(&FlowReport) -> Vec<&crate::report::StatusReport>,
-    ) -> Verdict {
+    ) -> ExpectationVerdict {
         let in_phase = self.phase.as_deref().map(|p| format!(" in {p}")).unwrap_or_default();
         let of_flow = self.flow.as_deref().map(|f| format!(" of {f}")).unwrap_or_default();
         let expected = format!("{what}{of_flow}{in_phase}");
@@ -252,27 +252,27 @@ impl InPhase {
         let holds = found.is_empty();
         let found: Vec<String> = found.iter().map(|(shown, n)| format!("{n} {shown}")).collect();
         let found = if holds { format!("none of {sent}") } else { found.join(", ") };
-        Verdict { expected, found, holds }
+        ExpectationVerdict { expected, found, holds }
     }
 }
 
 impl OfFlow {
-    fn judge(&self, report: &Report) -> Verdict {
+    fn judge(&self, report: &Report) -> ExpectationVerdict {
         let expected = format!("{} is offered more than the server can do", self.flow);
         let steps = steps(report, &self.flow);
         match steps.iter().find(|(_, flow)| !keeps_up(flow)) {
-            None => Verdict { expected, found: "it kept up".to_owned(), holds: false },
+            None => ExpectationVerdict { expected, found: "it kept up".to_owned(), holds: false },
             Some((phase, flow)) => {
                 let (offered, done) = (flow.offered_per_sec, flow.done_per_sec);
                 let found = format!("in {}: {done:.1} of {offered:.1} a second", phase.name);
-                Verdict { expected, found, holds: true }
+                ExpectationVerdict { expected, found, holds: true }
             }
         }
     }
 }
 
 impl PeakKept {
-    fn judge(&self, report: &Report) -> Verdict {
+    fn judge(&self, report: &Report) -> ExpectationVerdict {
         let Self { flow, at_least } = self;
         let expected =
             format!("at higher rates {flow} keeps {:.0} % of its peak", at_least * 100.0);
@@ -288,18 +288,20 @@ impl PeakKept {
         let peak = format!("peak {peak_rate:.1}/s in {}", phase.name);
         match least {
             // The last step was the best one, and no higher rate was tried.
-            None => Verdict { expected, found: format!("{peak}, the last"), holds: true },
+            None => {
+                ExpectationVerdict { expected, found: format!("{peak}, the last"), holds: true }
+            }
             Some((phase, least)) => {
                 let rate = least.done_per_sec;
                 let found = format!("{peak}, least after it {rate:.1}/s in {}", phase.name);
-                Verdict { expected, found, holds: rate >= at_least * peak_rate }
+                ExpectationVerdict { expected, found, holds: rate >= at_least * peak_rate }
             }
         }
     }
 }
 
 impl Correct {
-    fn judge(&self, report: &Report) -> Verdict {
+    fn judge(&self, report: &Report) -> ExpectationVerdict {
         let Self { flow, phase, at_least } = self;
         let wanted = at_least * 100.0;
         let at = phase.as_deref().unwrap_or("each phase");
@@ -313,12 +315,12 @@ impl Correct {
             return did_not_happen(expected);
         };
         let found = format!("least {:.1} % in {name}", least * 100.0);
-        Verdict { expected, found, holds: least >= *at_least }
+        ExpectationVerdict { expected, found, holds: least >= *at_least }
     }
 }
 
 impl Flat {
-    fn judge(&self, report: &Report) -> Verdict {
+    fn judge(&self, report: &Report) -> ExpectationVerdict {
         let Self { figure, after_secs, may_grow, or_by } = self;
         let title = figure.title();
         let expected = format!(
@@ -335,7 +337,11 @@ impl Flat {
         let first = median(&values[..third]);
         let last = median(&values[values.len() - third..]);
         let allowed = (first * (1.0 + may_grow)).max(first + or_by);
-        Verdict { expected, found: format!("{first:.1}, then {last:.1}"), holds: last <= allowed }
+        ExpectationVerdict {
+            expected,
+            found: format!("{first:.1}, then {last:.1}"),
+            holds: last <= allowed,
+        }
     }
 }
 
@@ -345,7 +351,7 @@ fn median(values: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-fn judge_kept(report: &Report) -> Verdict {
+fn judge_kept(report: &Report) -> ExpectationVerdict {
     let expected = "what was acknowledged is there, and nothing that was forgotten".to_owned();
     if report.kept.is_empty() {
         return did_not_happen(expected);
@@ -356,7 +362,7 @@ fn judge_kept(report: &Report) -> Verdict {
     let (lost, undead) = (sum(|kept| kept.lost), sum(|kept| kept.undead));
     let found =
         format!("{lost} of {} are lost, {undead} forgotten ones are there", sum(|k| k.expected));
-    Verdict { expected, found, holds: lost == 0 && undead == 0 }
+    ExpectationVerdict { expected, found, holds: lost == 0 && undead == 0 }
 }
 
 #[cfg(test)]

@@ -22,17 +22,18 @@ mod schedule;
 mod texts;
 mod verdict;
 
-pub use connect::{ApiKey, Target};
+pub use connect::{ClientKey, Target};
 pub use expectation::Expectation;
 pub use local::LocalServer;
 pub use metrics::ServerPart;
 pub use observe::{Figure, Observed, Sample};
 pub use outcome::StatusKey;
-pub use record::{Latency, Percentile, Point};
+pub use record::{Latency, LoadPoint, Percentile};
 pub use report::Report;
-pub use run::{Plan, run};
+pub use run::{RunPlan, run};
 pub use scenario::{
-    Act, AnswerAct, BatchAct, CorpusShape, Flow, Ladder, Phase, Scenario, SearchAct, Tenant,
+    AnswerSettings, BatchSettings, CorpusShape, Flow, Ladder, Phase, RequestKind, Scenario,
+    SearchSettings, Tenant,
 };
 pub use schedule::{Arrivals, Schedule};
-pub use verdict::Verdict;
+pub use verdict::ExpectationVerdict;

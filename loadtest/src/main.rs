@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use clew_loadtest::{ApiKey, LocalServer, Observed, Plan, Report, Scenario, Target, report};
+use clew_loadtest::{ClientKey, LocalServer, Observed, Report, RunPlan, Scenario, Target, report};
 use clew_tls::ClientTls;
 use tokio::sync::watch;
 
@@ -174,7 +174,7 @@ async fn run_one(
     let ServerOptions { endpoint, api_key, ca, client_certificate, client_key, serve } =
         &cli.server;
     let LookOptions { admin, pid, data_dir } = &cli.look;
-    let api_key = api_key.as_deref().map(ApiKey::new);
+    let api_key = api_key.as_deref().map(ClientKey::new);
     let identity = client_certificate.clone().zip(client_key.clone());
     let tls = ClientTls { ca: ca.clone(), identity };
     let mut target = Target { endpoint: endpoint.clone(), api_key, tls };
@@ -195,7 +195,7 @@ async fn run_one(
         local = Some(server);
     }
     let RunOptions { replace, keep, .. } = cli.run;
-    let plan = Plan { scenario, target, observed, replace, keep };
+    let plan = RunPlan { scenario, target, observed, replace, keep };
     let say = |line: &str| eprintln!("{name}: {line}");
     let ran = Box::pin(clew_loadtest::run(plan, stop, &say)).await;
     drop(local);

@@ -261,13 +261,13 @@ impl Timeline {
         &mut self.buckets[index]
     }
 
-    pub fn points(&self) -> Vec<Point> {
+    pub fn points(&self) -> Vec<LoadPoint> {
         let width = self.width.as_secs_f64();
         let points = self.buckets.iter().enumerate().map(|(index, bucket)| {
             let per_sec = |count: u64| count as f64 / width;
             let latency = bucket.latency.summary();
             let has_latency = latency.count > 0;
-            Point {
+            LoadPoint {
                 at_secs: index as f64 * width,
                 offered_per_sec: per_sec(bucket.scheduled),
                 done_per_sec: per_sec(bucket.done),
@@ -284,7 +284,7 @@ impl Timeline {
 
 /// Rates and latencies of a flow at a time. Latencies are those of requests that were due then.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Point {
+pub struct LoadPoint {
     /// Seconds from the beginning of the run.
     pub at_secs: f64,
     /// Requests per second that were due.

@@ -11,8 +11,8 @@ use serde::Serialize;
 use crate::metrics::ServerPart;
 use crate::observe::Sample;
 use crate::outcome::StatusKey;
-use crate::record::{FlowCounts, Latency, Point};
-use crate::verdict::Verdict;
+use crate::record::{FlowCounts, Latency, LoadPoint};
+use crate::verdict::ExpectationVerdict;
 
 /// Maximum number of server histograms that are shown of a phase.
 const MOST_SERVER_PARTS: usize = 12;
@@ -43,7 +43,7 @@ pub struct Report {
     /// Check of the documents that were acknowledged.
     pub kept: Vec<KeptReport>,
     /// Verdicts on the expectations.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<ExpectationVerdict>,
 }
 
 /// Results of a phase.
@@ -133,7 +133,7 @@ pub struct TimelineReport {
     /// Name of the flow.
     pub flow: String,
     /// Points in order of time.
-    pub points: Vec<Point>,
+    pub points: Vec<LoadPoint>,
 }
 
 /// Check of the documents that were acknowledged to a tenant.
@@ -307,7 +307,7 @@ impl fmt::Display for Report {
             }
         }
         writeln!(f)?;
-        for Verdict { expected, found, holds } in &self.verdicts {
+        for ExpectationVerdict { expected, found, holds } in &self.verdicts {
             writeln!(f, "{} {expected}: {found}", if *holds { "holds " } else { "FAILS " })?;
         }
         Ok(())

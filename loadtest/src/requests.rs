@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use clew_client::{Client, Question};
+use clew_client::{Client, QuestionRequest};
 use clew_core::{CorpusName, DocumentId, Error, Query};
 use clew_proto::ingest::v1::{DocumentStage, ingest_response};
 use clew_proto::query::v1 as query;
 use futures::StreamExt;
 
 use crate::outcome::{Done, Failure, Judgement, NOTHING_TO_FORGET, Outcome, ServerTime};
-use crate::scenario::Act;
+use crate::scenario::RequestKind;
 use crate::texts::Texts;
 
 /// Time that the client waits beyond the deadline that it sent, so that the server can report that
@@ -87,7 +87,7 @@ impl TenantState {
     pub async fn perform(
         &self,
         connections: &Connections,
-        act: &Act,
+        act: &RequestKind,
         deadline: Duration,
         seed: u64,
     ) -> Outcome {
@@ -95,26 +95,26 @@ impl TenantState {
         let mut random = fastrand::Rng::with_seed(seed);
         let acting = async {
             match act {
-                Act::Search(search) => {
+                RequestKind::Search(search) => {
                     let known = self.texts.question(self.known_documents, &mut random)?;
                     let mut query = Query::new(known.question, search.k);
                     query.mode = search.mode;
                     let found = client.search(&self.corpus, query).await?;
                     Ok(Outcome::Done(judged_search(&found, &known.document)))
                 }
-                Act::Answer(answer) => {
+                RequestKind::Answer(answer) => {
                     let known = self.texts.question(self.known_documents, &mut random)?;
-                    let question = Question {
+                    let question = QuestionRequest {
                         text: known.question,
                         strategy: answer.strategy.clone(),
                         k: answer.k,
-                        ..Question::default()
+                        ..QuestionRequest::default()
                     };
                     let answer = last_answer(&client, &self.corpus, question).await?;
                     Ok(Outcome::Done(judged_answer(&answer, &known.answer)))
                 }
-                Act::Ingest(batch) => self.ingest(&client, batch.documents).await,
-                Act::Forget(batch) => self.forget(&client, batch.documents).await,
+                RequestKind::Ingest(batch) => self.ingest(&client, batch.documents).await,
+                RequestKind::Forget(batch) => self.forget(&client, batch.documents).await,
             }
         };
         match tokio::time::timeout(deadline + GRACE, acting).await {
@@ -231,7 +231,7 @@ fn judged_answer(answer: &query::Answer, expected: &str) -> Done {
 async fn last_answer(
     client: &Client,
     corpus: &CorpusName,
-    question: Question,
+    question: QuestionRequest,
 ) -> Result<query::Answer, Error> {
     let events = client.answer(corpus, question).await?;
     let mut events = std::pin::pin!(events);

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::connect::{ApiKey, STREAMS_PER_CONNECTION, Target};
+use crate::connect::{ClientKey, STREAMS_PER_CONNECTION, Target};
 use crate::expectation::keeps_up;
 use crate::metrics::Metrics;
 use crate::observe::{Observed, Sample};
@@ -35,7 +35,7 @@ const DRAIN_GRACE: Duration = Duration::from_secs(5);
 
 /// Run to execute.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct RunPlan {
     /// Scenario of the run.
     pub scenario: Scenario,
     /// Server to test.
@@ -87,11 +87,11 @@ struct Slot {
 /// documents are refused), if documents cannot be listed after the run, or if the corpora cannot be
 /// deleted. Failures of requests are in the report.
 pub async fn run(
-    plan: Plan,
+    plan: RunPlan,
     stop: watch::Receiver<bool>,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Report, Error> {
-    let Plan { scenario, target, observed, replace, keep } = plan;
+    let RunPlan { scenario, target, observed, replace, keep } = plan;
     let texts = Texts::new(scenario.seed, scenario.corpus.paragraphs);
     let mut tenants = Vec::new();
     let mut clients = Vec::new();
@@ -169,10 +169,10 @@ pub async fn run(
     Ok(report)
 }
 
-fn key_of(tenant: &Tenant) -> Result<Option<ApiKey>, Error> {
+fn key_of(tenant: &Tenant) -> Result<Option<ClientKey>, Error> {
     let Some(variable) = &tenant.api_key_env else { return Ok(None) };
     match std::env::var(variable) {
-        Ok(key) => Ok(Some(ApiKey::new(key))),
+        Ok(key) => Ok(Some(ClientKey::new(key))),
         Err(error) => {
             let problem = format!("expected the key of tenant `{}` in it", tenant.name);
             Err(Error::invalid(variable.clone(), problem).with_source(error))

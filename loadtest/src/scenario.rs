@@ -107,7 +107,7 @@ pub struct Flow {
     #[serde(default)]
     pub tenant: Option<String>,
     /// Request to send.
-    pub act: Act,
+    pub act: RequestKind,
     /// Maximum number of requests under way. A request that is due beyond it is not sent, and
     /// counted as such.
     #[serde(default = "in_flight")]
@@ -120,52 +120,52 @@ pub struct Flow {
 /// Kind of a request.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
-pub enum Act {
+pub enum RequestKind {
     /// Searches for a passage that is known to hold the answer.
-    Search(SearchAct),
+    Search(SearchSettings),
     /// Asks a question whose answer is known.
-    Answer(AnswerAct),
+    Answer(AnswerSettings),
     /// Ingests new documents, until all are acknowledged.
-    Ingest(BatchAct),
+    Ingest(BatchSettings),
     /// Forgets the oldest documents that this run ingested.
-    Forget(BatchAct),
+    Forget(BatchSettings),
 }
 
-/// Settings of [`Act::Search`].
+/// Settings of [`RequestKind::Search`].
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
-pub struct SearchAct {
+pub struct SearchSettings {
     /// Way of matching passages.
     pub mode: SearchMode,
     /// Number of passages to return. The search is right if the known document is among them.
     pub k: usize,
 }
 
-impl Default for SearchAct {
+impl Default for SearchSettings {
     fn default() -> Self {
         Self { mode: SearchMode::Hybrid, k: 10 }
     }
 }
 
-/// Settings of [`Act::Answer`].
+/// Settings of [`RequestKind::Answer`].
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
-pub struct AnswerAct {
+pub struct AnswerSettings {
     /// Name of the strategy. Empty means the server's default.
     pub strategy: String,
     /// Maximum number of passages to read. Default: that of the strategy.
     pub k: Option<u32>,
 }
 
-/// Settings of [`Act::Ingest`] and [`Act::Forget`].
+/// Settings of [`RequestKind::Ingest`] and [`RequestKind::Forget`].
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
-pub struct BatchAct {
+pub struct BatchSettings {
     /// Number of documents in one request.
     pub documents: u32,
 }
 
-impl Default for BatchAct {
+impl Default for BatchSettings {
     fn default() -> Self {
         Self { documents: 1 }
     }
@@ -263,9 +263,11 @@ impl Scenario {
             let deadline = (1..=3_600_000).contains(&flow.deadline_ms);
             expect(deadline, &at, "expected `deadline_ms` of 1 to 3600000".to_owned());
             let fits = match &flow.act {
-                Act::Search(search) => (1..=1000).contains(&search.k),
-                Act::Answer(answer) => answer.k.is_none_or(|k| (1..=1000).contains(&k)),
-                Act::Ingest(batch) | Act::Forget(batch) => (1..=1000).contains(&batch.documents),
+                RequestKind::Search(search) => (1..=1000).contains(&search.k),
+                RequestKind::Answer(answer) => answer.k.is_none_or(|k| (1..=1000).contains(&k)),
+                RequestKind::Ingest(batch) | RequestKind::Forget(batch) => {
+                    (1..=1000).contains(&batch.documents)
+                }
             };
             expect(fits, &at, "expected `k` or `documents` of 1 to 1000".to_owned());
         }
@@ -435,7 +437,7 @@ mod tests {
     #[test]
     fn what_is_not_told_has_defaults() {
         let scenario = Scenario::parse(SMALL).unwrap();
-        assert_eq!(scenario.flows[0].act, Act::Search(SearchAct::default()));
+        assert_eq!(scenario.flows[0].act, RequestKind::Search(SearchSettings::default()));
         assert_eq!(scenario.tenants[0].corpus().unwrap().to_string(), "load-load");
         assert_eq!(scenario.most_time(), Duration::from_secs(1));
     }

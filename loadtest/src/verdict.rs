@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Verdict on an expectation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct ExpectationVerdict {
     /// Description of what was expected.
     pub expected: String,
     /// Description of what was found.

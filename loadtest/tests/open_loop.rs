@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use clew_loadtest::{Observed, Plan, Report, Scenario, Target, run};
+use clew_loadtest::{Observed, Report, RunPlan, Scenario, Target, run};
 use clew_proto::corpus::v1 as corpus;
 use clew_proto::corpus::v1::corpus_service_server::{CorpusService, CorpusServiceServer};
 use clew_proto::ingest::v1 as ingest;
@@ -323,7 +323,7 @@ async fn report_of(manner: Manner, scenario: Scenario) -> Report {
 async fn report_until(manner: Manner, scenario: Scenario, stop: watch::Receiver<bool>) -> Report {
     let target = Target { endpoint: serve(manner).await, ..Target::default() };
     let observed = Observed::default();
-    let plan = Plan { scenario, target, observed, replace: false, keep: false };
+    let plan = RunPlan { scenario, target, observed, replace: false, keep: false };
     Box::pin(run(plan, stop, &|_line| {})).await.unwrap()
 }
 

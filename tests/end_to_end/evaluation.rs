@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use clew_eval::answers::{AnswerScores, Metric, Outcome};
+use clew_eval::answers::{AnswerScores, Metric, RecordedOutcome};
 use clew_eval::{AnswerCost, AnswerLog, AnswerRecord, RunIdentity};
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::{Value, json};
@@ -225,7 +225,7 @@ fn made_up_log(home: &Home, number: usize, strategy: &str) -> PathBuf {
             kind: TYPES[question % TYPES.len()].to_owned(),
             groups: vec!["all".to_owned()],
             pair: None,
-            outcome: Outcome::Answered,
+            outcome: RecordedOutcome::Answered,
             answer: "made up".to_owned(),
             scores: AnswerScores::from([
                 (Metric::F1, 0.1 + 0.8 * score),

@@ -8,10 +8,10 @@ mod callers;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use clew_client::{Client, Question};
+use clew_client::{Client, QuestionRequest};
 use clew_core::{
-    CorpusName, Document, ErrorKind, Filter, GraphQuery, Labels, Like, MemorySettings, NodeId,
-    Query, SearchMode, StructureSettings, Subgraph, Task, TreeNode,
+    CorpusName, Document, ErrorKind, Filter, GraphQuery, Labels, Like, MemorySettings, Query,
+    SearchMode, StructureSettings, Subgraph, Task, TreeNode, TreeNodeId,
 };
 use clew_proto::chat::v1 as chat;
 use clew_proto::convert::chat::{Appended, Inference};
@@ -122,7 +122,7 @@ async fn walked(client: &Client, corpus: &CorpusName) -> Vec<TreeNode> {
 }
 
 async fn answered(client: &Client, corpus: &CorpusName, strategy: &str, task: Task) -> String {
-    let asked = Question {
+    let asked = QuestionRequest {
         text: QUESTION.to_owned(),
         strategy: strategy.to_owned(),
         task,
@@ -162,7 +162,7 @@ async fn nothing_is_told_of_what_needs_a_label_that_is_not_held() {
     // Each lacks one of the two labels.
     let strangers = [("team", 16_u64), ("secret", 8)];
     let nodes = walked(&holder, &name).await;
-    let is_upper = |node: &&TreeNode| matches!(node.id, NodeId::Upper { .. });
+    let is_upper = |node: &&TreeNode| matches!(node.id, TreeNodeId::Upper { .. });
     assert!(nodes.iter().filter(is_upper).any(tells), "{nodes:#?}");
     for (label, seen) in strangers {
         let client = services.client_of(Some(&[label])).await;
@@ -286,7 +286,7 @@ async fn nothing_is_changed_that_needs_a_label_that_is_not_held() {
 fn turns(user: &str, session: &str, texts: &[&str], labels: &[&str]) -> Appended {
     let turn = |(number, text): (u32, &&str)| clew_chat::Turn {
         id: clew_chat::TurnId { session: session.parse().unwrap(), number },
-        role: clew_chat::Role::User,
+        role: clew_chat::SpeakerRole::User,
         speaker: String::new(),
         text: (*text).to_owned(),
         time: None,

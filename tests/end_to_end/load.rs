@@ -1,6 +1,6 @@
 //! Tests of the load test against a real server.
 
-use clew_loadtest::{Observed, Plan, Report, Scenario, Target, report, run};
+use clew_loadtest::{Observed, Report, RunPlan, Scenario, Target, report, run};
 use tokio::sync::watch;
 
 use crate::harness::{Home, Server};
@@ -75,7 +75,7 @@ async fn a_server_under_mixed_load_is_measured_and_keeps_what_it_accepted() {
 
 /// Loads a server with a scenario. Fails unless all that the scenario expects holds.
 async fn loaded(server: &Server, scenario: &str, observed: Observed) -> Report {
-    let plan = Plan {
+    let plan = RunPlan {
         scenario: Scenario::parse(scenario).unwrap(),
         target: Target { endpoint: server.endpoint.clone(), ..Target::default() },
         observed,

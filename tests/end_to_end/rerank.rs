@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use clew_client::{Client, Question};
+use clew_client::{Client, QuestionRequest};
 use clew_core::{CorpusName, ErrorKind, Query, Reranker, SearchMode};
 use clew_memory_encoder::{EncoderConfig, RerankerPool};
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest, write_tiny_reranker};
@@ -122,7 +122,7 @@ async fn where_no_reranker_is_configured_reranking_is_refused() {
     let refused = client.search(&notes, query).await.unwrap_err();
     assert_eq!(refused.violations()[0].field, "rerank");
     let text = QUESTION.to_owned();
-    let question = Question { text, rerank: Some(10), ..Question::default() };
+    let question = QuestionRequest { text, rerank: Some(10), ..QuestionRequest::default() };
     let refused = client.answer(&notes, question).await.map(drop).unwrap_err();
     assert_eq!(refused.violations()[0].field, "rerank");
     assert!(server.terminate().success());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use clew_client::{Client, Question};
+use clew_client::{Client, QuestionRequest};
 use clew_core::{CorpusName, Error, ErrorKind, SearchMode};
 use clew_proto::ingest::v1::ingest_response;
 use clew_proto::query::v1::answer_response::Event;
@@ -278,7 +278,10 @@ async fn read(shared: Arc<Shared>, mut random: fastrand::Rng) {
 
 /// Asks a question. Returns whether no shard was missing.
 async fn ask(client: &Client, corpus: &CorpusName) -> Result<bool, Error> {
-    let question = Question { text: "What came from the city?".to_owned(), ..Question::default() };
+    let question = QuestionRequest {
+        text: "What came from the city?".to_owned(),
+        ..QuestionRequest::default()
+    };
     let events = client.answer(corpus, question).await?;
     futures::pin_mut!(events);
     while let Some(event) = events.next().await {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use clew_core::ShardIndex;
-use clew_index::{Location, ObjectStoreSettings, Registry};
+use clew_index::{ObjectStoreSettings, Registry, StorageUrl};
 use clew_testkit::S3Server;
 use futures::TryStreamExt;
 use object_store::ObjectStoreExt;
@@ -114,7 +114,7 @@ async fn contents_of(bucket: &S3Server) -> Vec<(String, Vec<u8>)> {
         allow_http: true,
         ..ObjectStoreSettings::default()
     };
-    let location = Location::try_new(&bucket.url(), &settings).unwrap();
+    let location = StorageUrl::try_new(&bucket.url(), &settings).unwrap();
     let registry = Registry::open(&location).await.unwrap();
     let corpus = registry.list().await.unwrap().remove(0).1.unwrap();
     let store = registry.shard_place(&corpus, ShardIndex(0)).store().expect("a bucket");

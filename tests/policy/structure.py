@@ -4,6 +4,7 @@
 - Only `services/clew` depends on services, and the services that compute nothing do not depend on the crate of
   tensors, directly or by way of others.
 - `ARCHITECTURE.md` tells of each crate what it depends on, and lists the seams, as manifests and code have them.
+- No two public types of the workspace share a name.
 - Comments are at most 100 columns wide.
 
 It reads `use` declarations and paths, not what a compiler makes of them: macros that write imports are
@@ -221,6 +222,38 @@ def drifted_map(crates):
         yield f"ARCHITECTURE.md lists the seam `{gone}`, which crates/core does not have"
 
 
+# --- Names
+
+# Names that several crates may give a public type, with the reason.
+SHARED = {
+    # Each library has one error enum, which its users write as `index::Error`.
+    "Error",
+    # Each section of the configuration may have one, in the module that it configures.
+    "Config",
+}
+
+
+def public_types(folder):
+    """(name, file) of each type that is `pub` without a restriction, outside generated code and unit tests."""
+    for file in sorted((folder / "src").rglob("*.rs")):
+        if "generated" in file.parts:
+            continue
+        declared = r"^[ \t]*pub (?:unsafe )?(?:struct|enum|union|trait|type) (\w+)"
+        for name in re.findall(declared, without_comments(file.read_text()), re.MULTILINE):
+            yield name, file.relative_to(WORKSPACE)
+
+
+def shared_names(crates):
+    """Names that two public types have."""
+    places = defaultdict(list)
+    for folder in crates:
+        for name, file in public_types(folder):
+            places[name].append(str(file))
+    for name, files in places.items():
+        if len(files) > 1 and name not in SHARED:
+            yield f"these files have a public type `{name}`; rename all but one: {', '.join(files)}"
+
+
 # --- Comments
 
 
@@ -236,7 +269,7 @@ def wide_comments(crates):
 
 def main():
     crates = members()
-    checks = [circles, dependent_services, drifted_map, wide_comments]
+    checks = [circles, dependent_services, drifted_map, shared_names, wide_comments]
     problems = [problem for check in checks for problem in sorted(check(crates))]
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)

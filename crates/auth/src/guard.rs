@@ -16,7 +16,7 @@ use tower::{Layer, Service};
 
 use crate::caller::Caller;
 use crate::keys::Keys;
-use crate::methods::{Needs, callers, may_call, needs};
+use crate::methods::{RequiredAccess, callers, may_call, needs};
 use crate::{AuthConfig, Scope};
 
 /// The guard before a service. It identifies the caller of each request and checks what they may
@@ -90,17 +90,17 @@ impl Guard {
             if may_call(roles, path) {
                 return Ok(Caller::operator("node"));
             }
-            if needed == Some(Needs::Node) {
+            if needed == Some(RequiredAccess::Node) {
                 return Err(not_of_its_role(roles, path));
             }
         }
         match needed {
-            Some(Needs::Nothing) => return Ok(Caller::operator("nobody")),
-            Some(Needs::Node) if !inner.nodes_open => {
+            Some(RequiredAccess::Nothing) => return Ok(Caller::operator("nobody")),
+            Some(RequiredAccess::Node) if !inner.nodes_open => {
                 let problem = "only nodes of the cluster may call this; a node shows a certificate of the cluster's authority";
                 return Err(Error::new(ErrorKind::Denied, "NODES_ONLY", problem));
             }
-            Some(Needs::Node) => return Ok(Caller::operator("node")),
+            Some(RequiredAccess::Node) => return Ok(Caller::operator("node")),
             _ if inner.open => return Ok(Caller::operator("anybody")),
             _ => {}
         }
@@ -119,10 +119,10 @@ impl Guard {
         };
         let opens = |scope: Scope| scopes.contains(&scope);
         match needed {
-            Some(Needs::Key(scope)) if !opens(scope) => {
+            Some(RequiredAccess::Key(scope)) if !opens(scope) => {
                 lacks(format!("the scope `{}`", scope.as_str()))
             }
-            Some(Needs::Operator(scope)) if !opens(scope) || caller.tenant().is_some() => {
+            Some(RequiredAccess::Operator(scope)) if !opens(scope) || caller.tenant().is_some() => {
                 lacks(format!("the scope `{}` of an operator, without a tenant", scope.as_str()))
             }
             _ => Ok(caller),

@@ -27,5 +27,5 @@ pub use config::AuthConfig;
 pub use guard::{Guard, Guarded};
 pub use key::{ApiKey, KeyHash};
 pub use keys::{KeyEntry, Keys};
-pub use methods::{METHODS, Needs, is_for_nodes};
+pub use methods::{METHODS, RequiredAccess, is_for_nodes};
 pub use tenant::TenantEntry;

@@ -7,7 +7,7 @@ use crate::caller::Scope;
 
 /// Access that a method requires of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
+pub enum RequiredAccess {
     /// No key.
     Nothing,
     /// Any valid key.
@@ -38,8 +38,8 @@ const CALLERS: &[(&str, &[Role])] = {
 /// The methods that clients call, by path, with the access they require. A method that is neither
 /// in this list nor of a service for nodes only is refused. A node that calls a method of this list
 /// counts as an ordinary client, unless its role is listed above as a caller of the service.
-pub const METHODS: &[(&str, Needs)] = {
-    use Needs::{AnyKey, Key, Nothing, Operator};
+pub const METHODS: &[(&str, RequiredAccess)] = {
+    use RequiredAccess::{AnyKey, Key, Nothing, Operator};
     use Scope::{Admin, Read, Write};
     &[
         ("/grpc.health.v1.Health/Check", Nothing),
@@ -108,9 +108,9 @@ pub fn is_for_nodes(path: &str) -> bool {
 
 /// Returns the access that the method at `path` requires. Returns `None` if there is no such
 /// method.
-pub(crate) fn needs(path: &str) -> Option<Needs> {
+pub(crate) fn needs(path: &str) -> Option<RequiredAccess> {
     if is_for_nodes(path) {
-        return Some(Needs::Node);
+        return Some(RequiredAccess::Node);
     }
     METHODS.iter().find(|(known, _)| *known == path).map(|(_, needs)| *needs)
 }

@@ -1,6 +1,6 @@
 //! Quotas of tenants.
 
-use clew_cluster::Rate;
+use clew_cluster::FillRate;
 use clew_core::{TenantName, Violations};
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +25,8 @@ pub struct TenantEntry {
 }
 
 impl TenantEntry {
-    pub(crate) fn rate(&self, per_second: f64) -> Rate {
-        Rate { per_second, burst: per_second * self.burst_secs.unwrap_or(BURST_SECS) }
+    pub(crate) fn rate(&self, per_second: f64) -> FillRate {
+        FillRate { per_second, burst: per_second * self.burst_secs.unwrap_or(BURST_SECS) }
     }
 
     pub(crate) fn check(&self, violations: &mut Violations) {

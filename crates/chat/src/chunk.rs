@@ -6,7 +6,7 @@ use clew_text::trimmed;
 use crate::fact::told;
 use crate::kept::of_key;
 use crate::key::made_of;
-use crate::{KeyDesign, Role, Turn};
+use crate::{KeyDesign, SpeakerRole, Turn};
 
 /// Maximum number of statements of a turn that become chunks, and maximum size of one in bytes.
 const MAX_STATEMENTS: usize = 12;
@@ -32,10 +32,10 @@ pub fn statement_chunks(
     window_tokens: usize,
 ) -> Vec<Chunk> {
     let turn = Turn::of(document).map(|(_, turn)| turn);
-    let Some(turn) = turn.filter(|turn| turn.role == Role::User) else { return Vec::new() };
+    let Some(turn) = turn.filter(|turn| turn.role == SpeakerRole::User) else { return Vec::new() };
     let heading = document.text.len() - turn.text.len();
     let mut statements: Vec<Chunk> = Vec::new();
-    for (sentence, key_text) in told(Role::User, "", &turn.text) {
+    for (sentence, key_text) in told(SpeakerRole::User, "", &turn.text) {
         let sentence = trimmed(&turn.text, sentence);
         let is_all = sentence.len() == turn.text.trim().len();
         let is_known = statements.iter().any(|known| known.key_text == key_text);
@@ -86,7 +86,7 @@ pub fn key_chunks(
         let design: KeyDesign = name.parse()?;
         let made = made_of(&turn, &document.title, &design);
         let holds_said =
-            design.holds_value() || (design.holds_users() && turn.role != Role::Assistant);
+            design.holds_value() || (design.holds_users() && turn.role != SpeakerRole::Assistant);
         let chunks = if holds_said {
             cut(made)
         } else {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::TurnId;
 
-    fn document(role: Role, speaker: &str, text: &str) -> Document {
+    fn document(role: SpeakerRole, speaker: &str, text: &str) -> Document {
         let (id, speaker) = ("monday".parse::<DocumentId>().unwrap(), speaker.to_owned());
         let (id, text) = (TurnId { session: id, number: 3 }, text.to_owned());
         let turn = Turn { id, speaker, role, text, time: None, attributes: Attributes::new() };
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn each_key_of_a_corpus_is_a_chunk_of_its_own() {
         let text = "How do I get ink out? I adopted a cat.";
-        let said = document(Role::User, "", text);
+        let said = document(SpeakerRole::User, "", text);
         let whole = format!("user: {text}");
         let key = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let expected = [
@@ -173,7 +173,7 @@ mod tests {
         let keys = ["value", "fact", "fact+value", "user"];
         assert_eq!(keyed(&said, &keys, 256).unwrap(), expected);
         // The words of an assistant are not statements of the user, and not part of the key `user`.
-        let answered = document(Role::Assistant, "", text);
+        let answered = document(SpeakerRole::Assistant, "", text);
         let names: Vec<String> =
             keyed(&answered, &keys, 256).unwrap().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["value", "fact+value"]);
@@ -182,14 +182,14 @@ mod tests {
     #[test]
     fn a_key_that_is_made_of_a_turn_is_as_long_as_the_encoder_reads() {
         let text = format!("I keep {} bees.", "very ".repeat(40));
-        let keyed = keyed(&document(Role::User, "", &text), &["value", "fact"], 32).unwrap();
+        let keyed = keyed(&document(SpeakerRole::User, "", &text), &["value", "fact"], 32).unwrap();
         let (_, fact) = keyed.iter().find(|(name, _)| name == "fact").unwrap();
         assert_eq!(clew_text::words(fact).count(), 30);
     }
 
     #[test]
     fn what_is_no_turn_and_turns_of_corpora_without_keys_have_none() {
-        let said = document(Role::User, "", "I keep bees.");
+        let said = document(SpeakerRole::User, "", "I keep bees.");
         assert!(keyed(&said, &[], 256).is_none());
         let notes = Document { id: "notes.txt".parse().unwrap(), ..said };
         assert!(keyed(&notes, &["value"], 256).is_none());
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn statements_are_chunks_where_they_stand() {
         let text = "How do I get ink out? My shirt\nis spoilt. Hurry! I adopted a cat.";
-        let user = document(Role::User, "", text);
+        let user = document(SpeakerRole::User, "", text);
         let expected = [
             (1, "My shirt\nis spoilt.".to_owned(), "My shirt is spoilt.".to_owned()),
             (2, "I adopted a cat.".to_owned(), "I adopted a cat.".to_owned()),
@@ -210,9 +210,9 @@ mod tests {
     #[test]
     fn what_is_one_statement_or_an_assistants_or_no_turn_has_none() {
         for document in [
-            document(Role::User, "", " I adopted a cat. "),
-            document(Role::Assistant, "", "I see. My advice is to wait."),
-            document(Role::Other, "Bo", "Really? I adopted a cat."),
+            document(SpeakerRole::User, "", " I adopted a cat. "),
+            document(SpeakerRole::Assistant, "", "I see. My advice is to wait."),
+            document(SpeakerRole::Other, "Bo", "Really? I adopted a cat."),
             Document {
                 id: "notes.txt".parse().unwrap(),
                 text: "Why? I adopted a cat.".to_owned(),
@@ -226,7 +226,7 @@ mod tests {
             assert!(chunks(&document).is_empty(), "{document:?}");
         }
         let many: String = (0..40).map(|number| format!("I own {number} cats. ")).collect();
-        assert_eq!(chunks(&document(Role::User, "", &many)).len(), MAX_STATEMENTS);
+        assert_eq!(chunks(&document(SpeakerRole::User, "", &many)).len(), MAX_STATEMENTS);
     }
 
     proptest! {
@@ -234,7 +234,7 @@ mod tests {
         fn statements_stand_in_the_text_of_their_document(
             text in "(I |my |é|a\u{301}|[a-z]{1,5}|[.!? \n]){1,40}|\\PC{1,60}"
         ) {
-            let document = document(Role::User, "", &text);
+            let document = document(SpeakerRole::User, "", &text);
             for (place, chunk) in (1..).zip(chunks(&document)) {
                 prop_assert_eq!(chunk.ordinal, place);
                 let passage = chunk.span.of(&document.text).unwrap();

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use crate::fact::reported;
 use crate::time::{Moment, mentions};
-use crate::{Role, Turn};
+use crate::{SpeakerRole, Turn};
 
 /// Returns the sentences of a turn that mention a time, in order, each once and preceded by the
 /// dates that are meant: `[2 May 2023] I went to the museum last Tuesday.` They replace
@@ -17,7 +17,7 @@ use crate::{Role, Turn};
 /// Expressions that [`crate::time`] does not understand are missed, and every sentence with a time
 /// counts as an event, whatever it says about it.
 pub fn events(turn: &Turn) -> Vec<String> {
-    let at = turn.time.filter(|_| turn.role != Role::Assistant);
+    let at = turn.time.filter(|_| turn.role != SpeakerRole::Assistant);
     let Some(at) = at.and_then(|time| Moment::try_new(time, 0).ok()) else {
         return Vec::new();
     };
@@ -72,11 +72,11 @@ mod tests {
     use crate::TurnId;
 
     /// Returns the events of a turn on Monday, 8 May 2023.
-    fn events_of(role: Role, text: &str) -> Vec<String> {
+    fn events_of(role: SpeakerRole, text: &str) -> Vec<String> {
         events(&turn(role, text))
     }
 
-    fn turn(role: Role, text: &str) -> Turn {
+    fn turn(role: SpeakerRole, text: &str) -> Turn {
         Turn {
             id: TurnId { session: "s".parse().unwrap(), number: 1 },
             speaker: "Ada".to_owned(),
@@ -104,22 +104,22 @@ mod tests {
                 "[3 May 2020, 9 May 2020] I came on 3 May 2020 and left on 9 May 2020.",
             ),
         ] {
-            assert_eq!(events_of(Role::User, said), [expected]);
+            assert_eq!(events_of(SpeakerRole::User, said), [expected]);
         }
     }
 
     #[test]
     fn one_of_several_people_is_called_by_name() {
         let said = "I went there yesterday. I went there yesterday.";
-        assert_eq!(events_of(Role::Other, said), ["[7 May 2023] Ada went there yesterday."]);
+        assert_eq!(events_of(SpeakerRole::Other, said), ["[7 May 2023] Ada went there yesterday."]);
     }
 
     #[test]
     fn without_a_time_and_of_an_assistant_there_are_none() {
         let said = "I saw it yesterday.";
-        assert!(events_of(Role::Assistant, said).is_empty());
-        assert!(events(&Turn { time: None, ..turn(Role::User, said) }).is_empty());
-        assert!(events_of(Role::User, "I keep bees.").is_empty());
+        assert!(events_of(SpeakerRole::Assistant, said).is_empty());
+        assert!(events(&Turn { time: None, ..turn(SpeakerRole::User, said) }).is_empty());
+        assert!(events_of(SpeakerRole::User, "I keep bees.").is_empty());
     }
 
     proptest! {
@@ -128,7 +128,7 @@ mod tests {
             text in "([a-zé.!?\n ]|yesterday |in May |3 May 2020 ){0,40}|\\PC{0,80}"
         ) {
             let said = one_line(&text);
-            for event in events_of(Role::User, &text) {
+            for event in events_of(SpeakerRole::User, &text) {
                 let (dates, sentence) = event.split_once("] ").unwrap();
                 prop_assert!(said.contains(sentence) && !sentence.is_empty());
                 prop_assert!(dates.starts_with('[') && dates.len() > 1);

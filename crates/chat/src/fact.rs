@@ -3,7 +3,7 @@
 use clew_core::Span;
 use clew_text::{Shape, one_line, sentences, words};
 
-use crate::{Role, Turn};
+use crate::{SpeakerRole, Turn};
 
 /// Words by which speakers refer to themselves.
 const FIRST_PERSON: [&str; 9] = ["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"];
@@ -21,7 +21,7 @@ pub fn facts(turn: &Turn) -> Vec<String> {
 }
 
 /// Returns the [`facts`] of a text that a speaker says.
-pub fn facts_in(role: Role, speaker: &str, text: &str) -> Vec<String> {
+pub fn facts_in(role: SpeakerRole, speaker: &str, text: &str) -> Vec<String> {
     let mut facts: Vec<String> = Vec::new();
     for (_, fact) in told(role, speaker, text) {
         if !facts.contains(&fact) {
@@ -33,21 +33,21 @@ pub fn facts_in(role: Role, speaker: &str, text: &str) -> Vec<String> {
 
 /// Returns a sentence of a turn as it appears in a key: on one line, and with the name of one of
 /// several people.
-pub(crate) fn reported(role: Role, speaker: &str, sentence: &str) -> String {
+pub(crate) fn reported(role: SpeakerRole, speaker: &str, sentence: &str) -> String {
     match role {
-        Role::Other if !speaker.is_empty() => in_third_person(sentence, speaker),
-        Role::User | Role::Assistant | Role::Other => one_line(sentence),
+        SpeakerRole::Other if !speaker.is_empty() => in_third_person(sentence, speaker),
+        SpeakerRole::User | SpeakerRole::Assistant | SpeakerRole::Other => one_line(sentence),
     }
 }
 
 /// Returns the facts that a speaker states, each with its sentence in the text. Repeated facts are
 /// repeated here.
 pub(crate) fn told<'t>(
-    role: Role,
+    role: SpeakerRole,
     speaker: &'t str,
     text: &'t str,
 ) -> impl Iterator<Item = (Span, String)> + 't {
-    let text = if role == Role::Assistant { "" } else { text };
+    let text = if role == SpeakerRole::Assistant { "" } else { text };
     sentences(text).into_iter().filter_map(move |span| {
         let sentence = span.of(text).unwrap_or_default().trim();
         if Shape::of(sentence) != Shape::Statement || !is_in_first_person(sentence) {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::TurnId;
 
-    fn facts_of(role: Role, text: &str) -> Vec<String> {
+    fn facts_of(role: SpeakerRole, text: &str) -> Vec<String> {
         facts(&Turn {
             id: TurnId { session: "s".parse().unwrap(), number: 1 },
             speaker: "Ada".to_owned(),
@@ -128,14 +128,14 @@ mod tests {
         let text = "Great weather! I'm keeping bees now.\nDo I like honey? My hives stand at home. \
             We moved them twice. My hives stand at home.";
         assert_eq!(
-            facts_of(Role::User, text),
+            facts_of(SpeakerRole::User, text),
             ["I'm keeping bees now.", "My hives stand at home.", "We moved them twice."]
         );
         assert_eq!(
-            facts_of(Role::Other, text),
+            facts_of(SpeakerRole::Other, text),
             ["Ada is keeping bees now.", "Ada's hives stand at home.", "We moved them twice."]
         );
-        assert!(facts_of(Role::Assistant, text).is_empty());
+        assert!(facts_of(SpeakerRole::Assistant, text).is_empty());
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
             ("That hive is mine  and mineral.", "That hive is Ada's and mineral."),
             ("Sir, I'll ask Ian's mine's owner.", "Sir, Ada will ask Ian's mine's owner."),
         ] {
-            assert_eq!(facts_of(Role::Other, said), [expected]);
+            assert_eq!(facts_of(SpeakerRole::Other, said), [expected]);
         }
     }
 
@@ -156,10 +156,10 @@ mod tests {
             text in "([a-zé.!?\n'’ ]|I |my ){0,80}|\\PC{0,80}"
         ) {
             let said = one_line(&text);
-            for fact in facts_of(Role::User, &text) {
+            for fact in facts_of(SpeakerRole::User, &text) {
                 prop_assert!(said.contains(&fact) && !fact.is_empty());
             }
-            prop_assert_eq!(facts_of(Role::Other, &text).is_empty(), facts_of(Role::User, &text).is_empty());
+            prop_assert_eq!(facts_of(SpeakerRole::Other, &text).is_empty(), facts_of(SpeakerRole::User, &text).is_empty());
         }
     }
 }

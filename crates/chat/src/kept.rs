@@ -5,11 +5,11 @@ use clew_core::{
 };
 
 use crate::key::day_and_facts;
-use crate::{Role, Turn, TurnId, facts};
+use crate::{SpeakerRole, Turn, TurnId, facts};
 
 /// Address of a turn: its user, session and number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address {
+pub struct TurnAddress {
     /// The user whose memory it is in.
     pub user: String,
     /// Session and number of the turn.
@@ -36,9 +36,9 @@ const OURS: &str = "chat.";
 const MAX_ATTRIBUTES: usize = 32;
 const MAX_ATTRIBUTE_BYTES: usize = 8 << 10;
 
-impl Role {
+impl SpeakerRole {
     /// Returns the role's name in attributes and before the text of an unnamed speaker. Empty for
-    /// [`Role::Other`].
+    /// [`SpeakerRole::Other`].
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Other => "",
@@ -63,7 +63,7 @@ impl Role {
     }
 }
 
-impl Address {
+impl TurnAddress {
     /// Adds the problems of the name of a user or session to `violations`.
     pub fn check(field: &str, name: &str, violations: &mut Violations) {
         let fits = |c: char| c != '/' && !c.is_control();
@@ -86,7 +86,7 @@ impl Address {
     /// Returns the id of the turn's document. The ids of a session are in the order of its turns.
     ///
     /// # Errors
-    /// Returns [`clew_core::ErrorKind::InvalidInput`] if [`Address::check`] rejects a name.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if [`TurnAddress::check`] rejects a name.
     pub fn document_id(&self) -> Result<DocumentId, Error> {
         let Self { user, turn: TurnId { session, number } } = self;
         let mut violations = Violations::default();
@@ -112,12 +112,12 @@ impl Address {
 /// Returns the filter for the turns of a user, or of one of the user's sessions.
 ///
 /// # Errors
-/// Returns [`clew_core::ErrorKind::InvalidInput`] if [`Address::check`] rejects a name.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if [`TurnAddress::check`] rejects a name.
 pub fn turn_filter(user: &str, session: Option<&str>) -> Result<Filter, Error> {
     let mut violations = Violations::default();
-    Address::check("user", user, &mut violations);
+    TurnAddress::check("user", user, &mut violations);
     if let Some(session) = session {
-        Address::check("session", session, &mut violations);
+        TurnAddress::check("session", session, &mut violations);
     }
     violations.into_result()?;
     let mut attributes = vec![(AttributeName::try_from(USER.to_owned())?, user.to_owned())];
@@ -168,7 +168,7 @@ impl Turn {
     /// turn before is taken into account by smoothing at recall.
     ///
     /// # Errors
-    /// Returns [`clew_core::ErrorKind::InvalidInput`] if [`Address::check`] rejects a name.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if [`TurnAddress::check`] rejects a name.
     pub fn document(&self, user: &str) -> Result<Document, Error> {
         self.document_with(user, &facts(self))
     }
@@ -179,7 +179,7 @@ impl Turn {
     /// # Errors
     /// Returns the errors of [`Turn::document`].
     pub fn document_with(&self, user: &str, facts: &[String]) -> Result<Document, Error> {
-        let address = Address { user: user.to_owned(), turn: self.id.clone() };
+        let address = TurnAddress { user: user.to_owned(), turn: self.id.clone() };
         let values = [
             (USER, user),
             (SESSION, self.id.session.as_str()),
@@ -205,7 +205,7 @@ impl Turn {
     /// Returns the turn that a document holds and the user whose memory it is in. Returns `None` if
     /// it is not a turn.
     pub fn of(document: &Document) -> Option<(String, Self)> {
-        let Address { user, turn: id } = Address::of(&document.id)?;
+        let TurnAddress { user, turn: id } = TurnAddress::of(&document.id)?;
         let value = |name: &str| {
             let name = AttributeName::try_from(name.to_owned()).ok()?;
             document.attributes.get(&name).cloned()
@@ -214,7 +214,7 @@ impl Turn {
         let own = document.attributes.iter().filter(own);
         let mut turn = Self {
             id,
-            role: Role::named(&value(ROLE)?),
+            role: SpeakerRole::named(&value(ROLE)?),
             speaker: value(SPEAKER)?,
             text: String::new(),
             time: document.event_time,
@@ -236,7 +236,7 @@ mod tests {
         Turn {
             id: TurnId { session: session.parse().unwrap(), number },
             speaker: String::new(),
-            role: Role::User,
+            role: SpeakerRole::User,
             text: text.to_owned(),
             time: None,
             attributes: Attributes::new(),
@@ -256,13 +256,13 @@ mod tests {
             assert!(turn_filter("u", Some(name)).is_err(), "{name:?}");
         }
         let other: DocumentId = "ada/notes/1.txt".parse().unwrap();
-        assert_eq!(Address::of(&other), None);
+        assert_eq!(TurnAddress::of(&other), None);
     }
 
     #[test]
     fn a_turn_is_found_by_its_day_and_by_what_its_speaker_states() {
         let time = "2024-05-20T10:00:00Z".parse().ok();
-        let (speaker, role) = ("Ada".to_owned(), Role::Other);
+        let (speaker, role) = ("Ada".to_owned(), SpeakerRole::Other);
         let said = Turn { speaker, role, time, ..turn("s", 0, "I keep bees.") };
         let document = said.document("u").unwrap();
         assert!(document.title.contains("20 May 2024"), "{}", document.title);
@@ -286,7 +286,7 @@ mod tests {
         #[test]
         fn a_turn_comes_back_from_its_document(
             number: u32,
-            role in prop::sample::select(vec![Role::Other, Role::User, Role::Assistant]),
+            role in prop::sample::select(vec![SpeakerRole::Other, SpeakerRole::User, SpeakerRole::Assistant]),
             speaker in "[^\\p{Cc}]{0,12}",
             text in ".{1,40}",
             user in "[^/\\p{Cc}]{1,9}",
@@ -298,7 +298,7 @@ mod tests {
             let turn = Turn { role, speaker, attributes, ..turn(&session, number, &text) };
             let document = turn.document(&user).unwrap();
             prop_assert_eq!(Turn::of(&document), Some((user.clone(), turn.clone())));
-            prop_assert_eq!(Address::of(&document.id), Some(Address { user, turn: turn.id }));
+            prop_assert_eq!(TurnAddress::of(&document.id), Some(TurnAddress { user, turn: turn.id }));
             prop_assert!(document.title.len() <= Limits::default().title_bytes);
         }
 

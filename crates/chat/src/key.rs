@@ -9,7 +9,7 @@ use clew_text::{key_phrases, one_line};
 use clew_tree::summarise;
 
 use crate::event::day;
-use crate::{Role, Turn, events, facts};
+use crate::{SpeakerRole, Turn, events, facts};
 
 /// Number of key phrases of a value, as tried on BEAM (`BENCHMARKS.md`, section Keys).
 const PHRASES: usize = 8;
@@ -285,7 +285,7 @@ fn expanded(value: &[Turn], before: Option<&Turn>, expansions: &[Expansion]) -> 
                 parts.extend(day.map(|day| format!("[{day}]")));
             }
             Expansion::Previous => {
-                let before = before.filter(|turn| turn.role == Role::Other);
+                let before = before.filter(|turn| turn.role == SpeakerRole::Other);
                 parts.extend(before.map(Turn::line));
             }
             Expansion::Fact => parts.extend(value.iter().flat_map(facts)),
@@ -298,7 +298,7 @@ fn expanded(value: &[Turn], before: Option<&Turn>, expansions: &[Expansion]) -> 
 }
 
 fn by_people(value: &[Turn]) -> impl Iterator<Item = &Turn> {
-    value.iter().filter(|turn| turn.role != Role::Assistant)
+    value.iter().filter(|turn| turn.role != SpeakerRole::Assistant)
 }
 
 fn phrases(value: &[Turn]) -> Option<String> {
@@ -339,7 +339,7 @@ mod tests {
         Turn {
             id: TurnId { session: "s".parse().unwrap(), number },
             speaker: speaker.to_owned(),
-            role: Role::Other,
+            role: SpeakerRole::Other,
             text: text.to_owned(),
             time: "2023-05-08T13:56:00Z".parse().ok(),
             attributes: Attributes::new(),
@@ -353,7 +353,7 @@ mod tests {
     fn round() -> [Turn; 2] {
         let user = turn(1, "", "I bought a clay oven yesterday.\nHow hot is a clay oven?");
         let answer = turn(2, "", "I love them. Ovens of 2020 are hot.");
-        [Turn { role: Role::User, ..user }, Turn { role: Role::Assistant, ..answer }]
+        [Turn { role: SpeakerRole::User, ..user }, Turn { role: SpeakerRole::Assistant, ..answer }]
     }
 
     #[test]

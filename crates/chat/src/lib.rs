@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A [`Turn`] is stored as a document of a corpus, identified by its user, session and number
-//! ([`Address`]). The guarantees for documents therefore hold for turns: an acknowledged turn is
-//! durable, sending the same turn again changes nothing, and a forgotten turn is gone. A stored
+//! ([`TurnAddress`]). The guarantees for documents therefore hold for turns: an acknowledged turn
+//! is durable, sending the same turn again changes nothing, and a forgotten turn is gone. A stored
 //! turn does not depend on other turns, so a memory is the same whatever the order in which its
 //! turns arrive, and however often. Rounds and sessions are not stored: turns are grouped when they
 //! are recalled. Superseded statements are not stored either: they are found among the recalled
@@ -32,12 +32,12 @@ mod turn;
 mod update;
 
 pub use chunk::{key_chunks, statement_chunks};
-pub use clew_core::{History, Merging, TimeUse, Value};
+pub use clew_core::{History, KeyMerging, TimeUse, Value};
 pub use event::events;
 pub use fact::{facts, facts_in, is_in_first_person};
-pub use kept::{Address, turn_filter};
+pub use kept::{TurnAddress, turn_filter};
 pub use key::{Expansion, Key, KeyDesign, KeyPart, check_keys, key};
 pub use recall::{Item, Recall, Recalled, boosted, recall};
-pub use smoothing::{Place, Smoothing, smoothed};
-pub use turn::{Role, Round, Turn, TurnId, rounds};
+pub use smoothing::{Smoothing, UnitPosition, smoothed};
+pub use turn::{Round, SpeakerRole, Turn, TurnId, rounds};
 pub use update::{Statement, Update, statements, updates};

@@ -13,14 +13,14 @@ use std::time::Instant;
 
 use clew_core::fusion::fuse_ranks;
 use clew_core::{
-    Cost, DocumentId, Documents, Error, Evidence, Filter, History, Merging, Partial, Query,
+    Cost, DocumentId, Documents, Error, Evidence, Filter, History, KeyMerging, Partial, Query,
     Retrieved, Retriever, ShardIndex, TimeRange, TimeUse, Timestamp, Value,
 };
 
 use crate::kept::of_key;
 use crate::key::{stated, summary};
 use crate::time::{Moment, asked_about, closeness, mentions};
-use crate::{Address, Place, Smoothing, Turn, TurnId, Update, rounds, smoothed};
+use crate::{Smoothing, Turn, TurnAddress, TurnId, UnitPosition, Update, rounds, smoothed};
 
 pub use item::Item;
 
@@ -63,7 +63,7 @@ pub struct Recall {
     /// If empty, turns are found by any key.
     pub keys: Vec<String>,
     /// Way of combining the results of several keys.
-    pub merging: Merging,
+    pub merging: KeyMerging,
     /// Unit that is recalled as one item.
     pub value: Value,
     /// Use of the question's time.
@@ -173,7 +173,7 @@ async fn search(
 /// Merges the results of several searches into one ranking, best first, by the turns' ranks in
 /// each. The scores of different searches are not comparable, because each search combines its
 /// vector and text scores according to its own results.
-fn merged(mut rankings: Vec<Vec<Evidence>>, merging: Merging) -> Vec<Evidence> {
+fn merged(mut rankings: Vec<Vec<Evidence>>, merging: KeyMerging) -> Vec<Evidence> {
     if rankings.len() == 1 {
         return rankings.pop().unwrap_or_default();
     }
@@ -182,10 +182,10 @@ fn merged(mut rankings: Vec<Vec<Evidence>>, merging: Merging) -> Vec<Evidence> {
     }
     let turns: Vec<Vec<DocumentId>> = rankings.iter().map(|ranking| turns_of(ranking)).collect();
     let ranked = match merging {
-        Merging::Best => {
+        KeyMerging::Best => {
             turns.iter().flat_map(|ranking| fuse_ranks(slice::from_ref(ranking))).collect()
         }
-        Merging::Rank => fuse_ranks(&turns),
+        KeyMerging::Rank => fuse_ranks(&turns),
     };
     let mut scores: BTreeMap<DocumentId, f32> = BTreeMap::new();
     for (turn, score) in ranked {
@@ -265,9 +265,9 @@ async fn completed(
     let mut items: Vec<Item> = Vec::new();
     let mut scores = Scores::new();
     for hit in hits {
-        match Address::of(&hit.document_id) {
+        match TurnAddress::of(&hit.document_id) {
             None => items.push(alone(hit)),
-            Some(Address { user, turn: TurnId { session, number } }) => {
+            Some(TurnAddress { user, turn: TurnId { session, number } }) => {
                 let score = scores.entry((user, session)).or_default().entry(number);
                 let score = score.or_insert(hit.score);
                 *score = score.max(hit.score);
@@ -343,12 +343,13 @@ fn best_places(scores: &Scores, most: usize) -> Vec<(Session, u32)> {
 /// Smooths the scores of turns among several people, so that neighbours of a match count.
 /// Neighbouring rounds with an assistant are about other matters (see [`Smoothing`]).
 fn smooth(scores: &mut Scores) {
-    let name = |(user, session): &Session| Address::prefix(user, Some(session.as_str())).parse();
+    let name =
+        |(user, session): &Session| TurnAddress::prefix(user, Some(session.as_str())).parse();
     let names: Vec<Option<DocumentId>> = scores.keys().map(|session| name(session).ok()).collect();
-    let mut found: Vec<(Place<'_>, f32)> = Vec::new();
+    let mut found: Vec<(UnitPosition<'_>, f32)> = Vec::new();
     for (name, scores) in names.iter().zip(scores.values()) {
         let Some(session) = name else { continue };
-        let place = |number: &u32| Place { session, number: *number as usize };
+        let place = |number: &u32| UnitPosition { session, number: *number as usize };
         found.extend(scores.iter().map(|(number, score)| (place(number), *score)));
     }
     let mut smoothed = smoothed(&found, &Smoothing::TURNS).into_iter();

@@ -41,7 +41,7 @@ impl Smoothing {
 
 /// The place of a unit in its conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place<'a> {
+pub struct UnitPosition<'a> {
     /// Session of the unit.
     pub session: &'a DocumentId,
     /// Number of units of the session that come before it.
@@ -53,18 +53,18 @@ pub struct Place<'a> {
 ///
 /// A deeper search knows more neighbours: with the best 30 to 200 units, the quality of the first
 /// ten is the same within a point. The cost is linear.
-pub fn smoothed(found: &[(Place<'_>, f32)], smoothing: &Smoothing) -> Vec<f32> {
+pub fn smoothed(found: &[(UnitPosition<'_>, f32)], smoothing: &Smoothing) -> Vec<f32> {
     let lowest = found.iter().map(|(_, score)| *score).fold(f32::INFINITY, f32::min);
     let mut best: HashMap<&DocumentId, f32> = HashMap::new();
-    let mut gains: HashMap<Place<'_>, f32> = HashMap::with_capacity(found.len());
+    let mut gains: HashMap<UnitPosition<'_>, f32> = HashMap::with_capacity(found.len());
     for (place, score) in found {
         let gain = score - lowest;
         let best = best.entry(place.session).or_default();
         *best = best.max(gain);
         gains.insert(*place, gain);
     }
-    let smooth = |(place, score): &(Place<'_>, f32)| {
-        let Place { session, number } = *place;
+    let smooth = |(place, score): &(UnitPosition<'_>, f32)| {
+        let UnitPosition { session, number } = *place;
         score - lowest
             + smoothing.previous * gain_at(&gains, session, number.checked_sub(1))
             + smoothing.next * gain_at(&gains, session, number.checked_add(1))
@@ -75,11 +75,11 @@ pub fn smoothed(found: &[(Place<'_>, f32)], smoothing: &Smoothing) -> Vec<f32> {
 
 /// Returns the gain of a place, or 0 if nothing was found there.
 fn gain_at<'a>(
-    gains: &HashMap<Place<'a>, f32>,
+    gains: &HashMap<UnitPosition<'a>, f32>,
     session: &'a DocumentId,
     number: Option<usize>,
 ) -> f32 {
-    let gain = number.and_then(|number| gains.get(&Place { session, number }));
+    let gain = number.and_then(|number| gains.get(&UnitPosition { session, number }));
     gain.copied().unwrap_or_default()
 }
 
@@ -96,7 +96,7 @@ mod tests {
         let found: Vec<_> = sessions
             .iter()
             .zip(found)
-            .map(|(session, &(_, number, score))| (Place { session, number }, score))
+            .map(|(session, &(_, number, score))| (UnitPosition { session, number }, score))
             .collect();
         smoothed(&found, smoothing)
     }

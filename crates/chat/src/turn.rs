@@ -6,7 +6,7 @@ use clew_core::{Attributes, DocumentId, Timestamp};
 
 /// Role of a speaker, as far as it matters for cutting and reading a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
+pub enum SpeakerRole {
     /// The user whose memory it is and who asks later: "I" in a question is "I" in these turns.
     User,
     /// A model that answers the user.
@@ -32,7 +32,7 @@ pub struct Turn {
     /// Name of the speaker. May be empty.
     pub speaker: String,
     /// Role of the speaker.
-    pub role: Role,
+    pub role: SpeakerRole,
     /// Text that is said, and nothing else.
     pub text: String,
     /// Time at which it is said.
@@ -45,8 +45,10 @@ impl Turn {
     /// Returns the text, after the speaker's name if there are several people.
     pub fn line(&self) -> String {
         match self.role {
-            Role::Other if !self.speaker.is_empty() => format!("{}: {}", self.speaker, self.text),
-            Role::User | Role::Assistant | Role::Other => self.text.clone(),
+            SpeakerRole::Other if !self.speaker.is_empty() => {
+                format!("{}: {}", self.speaker, self.text)
+            }
+            SpeakerRole::User | SpeakerRole::Assistant | SpeakerRole::Other => self.text.clone(),
         }
     }
 }
@@ -85,8 +87,8 @@ pub fn rounds(turns: impl IntoIterator<Item = Turn>) -> Vec<Round> {
     for turn in said.into_values() {
         match rounds.last_mut() {
             Some(round)
-                if turn.role == Role::Assistant
-                    && round.turns[0].role != Role::Other
+                if turn.role == SpeakerRole::Assistant
+                    && round.turns[0].role != SpeakerRole::Other
                     && round.id().session == turn.id.session =>
             {
                 round.turns.push(turn);
@@ -103,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn turn(session: &str, number: u32, role: Role, text: &str) -> Turn {
+    fn turn(session: &str, number: u32, role: SpeakerRole, text: &str) -> Turn {
         Turn {
             id: TurnId { session: session.parse().unwrap(), number },
             speaker: String::new(),
@@ -121,9 +123,9 @@ mod tests {
         for (session, roles) in roles.split('|').enumerate() {
             for (number, role) in (0..).zip(roles.chars()) {
                 let part = match role {
-                    'u' => Role::User,
-                    'a' => Role::Assistant,
-                    _ => Role::Other,
+                    'u' => SpeakerRole::User,
+                    'a' => SpeakerRole::Assistant,
+                    _ => SpeakerRole::Other,
                 };
                 turns.push(turn(&format!("s{session:02}"), number, part, &role.to_string()));
             }
@@ -154,7 +156,8 @@ mod tests {
 
     #[test]
     fn turns_are_in_the_order_of_their_numbers() {
-        let turns = [10, 9, 2].map(|number| turn("s", number, Role::Other, &number.to_string()));
+        let turns =
+            [10, 9, 2].map(|number| turn("s", number, SpeakerRole::Other, &number.to_string()));
         assert_eq!(cut(turns.to_vec()), "2 9 10");
     }
 
@@ -180,13 +183,13 @@ mod tests {
             for round in &rounds {
                 let session = &round.id().session;
                 prop_assert!(round.turns.iter().all(|turn| turn.id.session == *session));
-                prop_assert!(round.turns[1..].iter().all(|turn| turn.role == Role::Assistant));
+                prop_assert!(round.turns[1..].iter().all(|turn| turn.role == SpeakerRole::Assistant));
             }
         }
 
         #[test]
         fn of_two_turns_with_one_id_one_counts_in_any_order(a in ".{0,4}", b in ".{0,4}") {
-            let [a, b] = [a, b].map(|text| turn("s", 1, Role::User, &text));
+            let [a, b] = [a, b].map(|text| turn("s", 1, SpeakerRole::User, &text));
             let there = rounds([a.clone(), b.clone()]);
             prop_assert_eq!(there.len(), 1);
             prop_assert_eq!(there, rounds([b, a]));

@@ -18,7 +18,7 @@ use clew_core::{TimeRange, Timestamp};
 
 use crate::fact::{is_of_own, told};
 use crate::time::{Moment, mentions};
-use crate::{Role, Turn, TurnId};
+use crate::{SpeakerRole, Turn, TurnId};
 
 use attribute::Attributes;
 
@@ -58,10 +58,10 @@ pub struct Update {
 /// two such statements may be by different persons.
 pub fn statements(turn: &Turn) -> Vec<Statement> {
     let speaker = match turn.role {
-        Role::Assistant => return Vec::new(),
-        Role::Other if turn.speaker.is_empty() => return Vec::new(),
-        Role::Other => turn.speaker.clone(),
-        Role::User => String::new(),
+        SpeakerRole::Assistant => return Vec::new(),
+        SpeakerRole::Other if turn.speaker.is_empty() => return Vec::new(),
+        SpeakerRole::Other => turn.speaker.clone(),
+        SpeakerRole::User => String::new(),
     };
     let mut statements: Vec<Statement> = Vec::new();
     for (span, text) in told(turn.role, &turn.speaker, &turn.text) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clew_core::{
     CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, IfThere, MemoryUse,
-    NodeId, Partial, Query, SnapshotName, Subgraph, Task, Timestamp, TreeNode,
+    Partial, Query, SnapshotName, Subgraph, Task, Timestamp, TreeNode, TreeNodeId,
 };
 use clew_proto::chat::v1::chat_service_client::ChatServiceClient;
 use clew_proto::cluster::v1::cluster_service_client::ClusterServiceClient;
@@ -56,7 +56,7 @@ pub struct Client {
 
 /// A question to answer.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
+pub struct QuestionRequest {
     /// The question, or the subject to summarise.
     pub text: String,
     /// Kind of result that is wanted.
@@ -480,7 +480,7 @@ impl Client {
     pub async fn answer(
         &self,
         corpus: &CorpusName,
-        question: Question,
+        question: QuestionRequest,
     ) -> Result<impl Stream<Item = Result<query::AnswerResponse, Error>> + use<>, Error> {
         let request = self.request(query::AnswerRequest {
             corpus: corpus.to_string(),
@@ -562,7 +562,7 @@ impl Client {
     pub async fn read_tree(
         &self,
         corpus: &CorpusName,
-        parent: Option<&NodeId>,
+        parent: Option<&TreeNodeId>,
     ) -> Result<Partial<Vec<TreeNode>>, Error> {
         let parent = parent.map(convert_memory::node_id_to_wire);
         let request = memory::ReadTreeRequest { corpus: corpus.to_string(), parent };

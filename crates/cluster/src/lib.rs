@@ -33,7 +33,7 @@ pub use self::health::{Eviction, RedisHealth};
 pub use self::lease::{Acquired, Lapse, Lease, Leases, Standing};
 pub use self::member::{Address, Member, MemberState, Members, NodeId, Role, ShardKey};
 pub use self::membership::Membership;
-pub use self::quota::{Quotas, Rate};
+pub use self::quota::{FillRate, Quotas};
 
 /// This node's connection to its cluster.
 pub struct Cluster {

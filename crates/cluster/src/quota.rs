@@ -1,9 +1,9 @@
 //! Quotas: limits on how much of something may be used in a time, counted over all nodes.
 //!
-//! A quota is a bucket that fills at a constant rate and holds at most [`Rate::burst`]. One number
-//! describes it: the time at which it will be full again (the generic cell rate algorithm). In a
-//! cluster, Redis holds that number. While Redis is unreachable, each node counts for itself and
-//! the quota applies to each node separately.
+//! A quota is a bucket that fills at a constant rate and holds at most [`FillRate::burst`]. One
+//! number describes it: the time at which it will be full again (the generic cell rate algorithm).
+//! In a cluster, Redis holds that number. While Redis is unreachable, each node counts for itself
+//! and the quota applies to each node separately.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,14 +39,14 @@ const BUCKETS: usize = 10_000;
 
 /// Fill rate and capacity of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rate {
+pub struct FillRate {
     /// Units per second, above 0.
     pub per_second: f64,
     /// Units that may be taken at once when the bucket is full.
     pub burst: f64,
 }
 
-impl Rate {
+impl FillRate {
     fn time_for(&self, units: f64) -> Duration {
         Duration::try_from_secs_f64(units / self.per_second).unwrap_or(Duration::MAX / 4)
     }
@@ -80,13 +80,13 @@ impl Quotas {
     ///
     /// # Errors
     /// Returns the time after which there may be enough units. In that case nothing was taken.
-    pub async fn take(&self, name: &str, units: f64, rate: Rate) -> Result<(), Duration> {
+    pub async fn take(&self, name: &str, units: f64, rate: FillRate) -> Result<(), Duration> {
         self.change(name, units, rate, false).await
     }
 
     /// Takes `units` that were already used, even if the bucket does not hold them. Later requests
     /// wait until it has filled again.
-    pub async fn charge(&self, name: &str, units: f64, rate: Rate) {
+    pub async fn charge(&self, name: &str, units: f64, rate: FillRate) {
         // With `in_any_case`, nothing is refused.
         self.change(name, units, rate, true).await.ok();
     }
@@ -95,7 +95,7 @@ impl Quotas {
         &self,
         name: &str,
         units: f64,
-        rate: Rate,
+        rate: FillRate,
         in_any_case: bool,
     ) -> Result<(), Duration> {
         let (cost, whole) = (rate.time_for(units), rate.time_for(rate.burst));
@@ -170,7 +170,7 @@ impl Here {
 mod tests {
     use super::*;
 
-    const RATE: Rate = Rate { per_second: 10.0, burst: 5.0 };
+    const RATE: FillRate = FillRate { per_second: 10.0, burst: 5.0 };
 
     #[tokio::test]
     async fn a_bucket_holds_its_burst_and_says_when_there_is_more() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Cost, DocumentId, Place, SearchMode, SegmentId, ShardIndex, Span, Version};
+use crate::{Cost, DocumentId, DocumentRange, SearchMode, SegmentId, ShardIndex, Span, Version};
 
 /// Outcome of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,7 +163,7 @@ pub enum TraceEvent {
     /// The answer was composed from passages.
     Read {
         /// Passages that were read, best first.
-        passages: Vec<Place>,
+        passages: Vec<DocumentRange>,
         /// Number of sentences compared with the question.
         sentences: usize,
         /// Duration of the reading.

@@ -65,7 +65,7 @@ pub enum History {
 /// whose parts are merged into one text count as one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Merging {
+pub enum KeyMerging {
     /// Each turn gets the rank that the best of its keys gives it.
     #[default]
     Best,
@@ -88,7 +88,7 @@ pub enum Notes {
 /// Format of passages that are read in chronological order (LongMemEval, section 5.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Layout {
+pub enum PassageLayout {
     /// Each passage is a JSON object.
     #[default]
     Json,
@@ -103,7 +103,7 @@ pub struct ReadingStrategy {
     /// Whether it takes notes.
     pub notes: Notes,
     /// Format of the passages.
-    pub layout: Layout,
+    pub layout: PassageLayout,
 }
 
 /// Chat settings of a corpus: how conversations are indexed, and the defaults for recalling and
@@ -116,7 +116,7 @@ pub struct ChatSettings {
     /// statement.
     pub keys: Vec<String>,
     /// Way of combining the results of several keys.
-    pub merging: Merging,
+    pub merging: KeyMerging,
     /// Unit that is recalled as one item.
     pub value: Value,
     /// Use of the time that a question asks about.
@@ -134,7 +134,7 @@ pub struct ChatChoice {
     pub keys: Vec<String>,
     /// Way of combining the results of several keys. Here and below, `None` means the setting of
     /// the corpus.
-    pub merging: Option<Merging>,
+    pub merging: Option<KeyMerging>,
     /// Unit that is recalled as one item.
     pub value: Option<Value>,
     /// Use of the time that the question asks about.
@@ -144,7 +144,7 @@ pub struct ChatChoice {
     /// Whether the reader takes notes.
     pub notes: Option<Notes>,
     /// Format of the passages.
-    pub layout: Option<Layout>,
+    pub layout: Option<PassageLayout>,
 }
 
 impl ChatSettings {
@@ -166,15 +166,15 @@ impl ChatSettings {
             }
         }
         let merging = choice.merging.unwrap_or(self.merging);
-        if choice.merging == Some(Merging::Rank) && self.keys.len() < 2 {
+        if choice.merging == Some(KeyMerging::Rank) && self.keys.len() < 2 {
             let problem = "expected best: the corpus has no several keys whose rankings could be merged; make one \
                            with several `--chat-keys`";
             return Err(Error::invalid("merging", problem));
         }
         let is_all = keys.is_empty() || self.keys.iter().all(|key| keys.contains(key));
         match (is_all, merging) {
-            (true, Merging::Best) => keys.clear(),
-            (true, Merging::Rank) => keys.clone_from(&self.keys),
+            (true, KeyMerging::Best) => keys.clear(),
+            (true, KeyMerging::Rank) => keys.clone_from(&self.keys),
             (false, _) => {}
         }
         Ok(Self {
@@ -219,8 +219,8 @@ mod tests {
             (vec![], None, vec![]),
             (vec!["fact", "value"], None, vec![]),
             (vec!["fact", "fact"], None, vec!["fact"]),
-            (vec![], Some(Merging::Rank), vec!["value", "fact"]),
-            (vec!["fact"], Some(Merging::Rank), vec!["fact"]),
+            (vec![], Some(KeyMerging::Rank), vec!["value", "fact"]),
+            (vec!["fact"], Some(KeyMerging::Rank), vec!["fact"]),
         ] {
             let choice = ChatChoice { keys: of_keys(&wanted), merging, ..Default::default() };
             assert_eq!(settings.chosen(&choice).unwrap().keys, searched, "{wanted:?}");
@@ -231,7 +231,7 @@ mod tests {
     fn what_a_corpus_does_not_have_is_refused_with_what_to_do() {
         let settings = ChatSettings { keys: of_keys(&["value", "fact"]), ..Default::default() };
         let summary = ChatChoice { keys: of_keys(&["summary"]), ..Default::default() };
-        let ranked = ChatChoice { merging: Some(Merging::Rank), ..Default::default() };
+        let ranked = ChatChoice { merging: Some(KeyMerging::Rank), ..Default::default() };
         for (settings, choice, field, told) in [
             (&settings, &summary, "keys", "`value`, `fact`"),
             (&ChatSettings::default(), &summary, "keys", "expected none"),
@@ -247,12 +247,15 @@ mod tests {
 
     #[test]
     fn what_a_question_does_not_choose_is_as_its_corpus_has_it() {
-        let reading = ReadingStrategy { notes: Notes::Direct, layout: Layout::Text };
+        let reading = ReadingStrategy { notes: Notes::Direct, layout: PassageLayout::Text };
         let settings = ChatSettings { value: Value::Session, reading, ..ChatSettings::default() };
         assert_eq!(settings.chosen(&ChatChoice::default()).unwrap(), settings);
-        let choice = ChatChoice { layout: Some(Layout::Json), ..ChatChoice::default() };
+        let choice = ChatChoice { layout: Some(PassageLayout::Json), ..ChatChoice::default() };
         let chosen = settings.chosen(&choice).unwrap();
-        assert_eq!(chosen.reading, ReadingStrategy { notes: Notes::Direct, layout: Layout::Json });
+        assert_eq!(
+            chosen.reading,
+            ReadingStrategy { notes: Notes::Direct, layout: PassageLayout::Json }
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct Corpus {
 
 /// Entry of a list of corpora.
 #[derive(Clone)]
-pub enum Listed {
+pub enum CorpusEntry {
     /// Corpus that can be used, as far as is known.
     Usable(Arc<Corpus>),
     /// Corpus that cannot be used.
@@ -40,7 +40,7 @@ impl Unusable {
     }
 }
 
-impl Listed {
+impl CorpusEntry {
     /// Returns the name of the corpus.
     pub fn name(&self) -> &CorpusName {
         match self {

@@ -4,7 +4,7 @@ use crate::{DocumentId, Span, Version};
 
 /// Range of a stored document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct DocumentRange {
     /// Id of the document.
     pub document_id: DocumentId,
     /// Version of the document.

@@ -66,16 +66,17 @@ pub use access::{Access, Label, Labels};
 pub use account::{Account, GraphBuilders, Owner, Reasoners};
 pub use answer::{Answer, Citation, Outcome, PointFate, PointState, Timing, TraceEvent};
 pub use chat::{
-    ChatChoice, ChatSettings, History, Layout, Merging, Notes, ReadingStrategy, TimeUse, Value,
+    ChatChoice, ChatSettings, History, KeyMerging, Notes, PassageLayout, ReadingStrategy, TimeUse,
+    Value,
 };
 pub use chunk::{Chunk, ChunkId};
 pub use clock::{Clock, SystemClock};
 pub use clock_offset::ClockOffset;
 pub use clues::{ClueQuery, Clues, DraftTask, DraftedClues};
-pub use corpus::{Corpus, Listed, Unusable};
+pub use corpus::{Corpus, CorpusEntry, Unusable};
 pub use cost::Cost;
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
-pub use document_range::Place;
+pub use document_range::DocumentRange;
 pub use encoder::{Embedding, Encoder, Encoders, OneEncoder, Priority, TextKind};
 pub use encoder_identity::EncoderIdentity;
 pub use error::{BUDGET_SPENT, Error, ErrorKind, Violation, Violations};
@@ -112,14 +113,14 @@ pub use planning::{
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
 pub use reasoner::{Assignment, Reading, Reasoner};
 pub use recipe::{Recipe, Recipes};
-pub use reembedding::{Phase, ReembedStep, Reembedded, Reembedding};
+pub use reembedding::{ReembedPhase, ReembedStep, Reembedded, Reembedding};
 pub use reranking::{NoReranker, Reranker, Scored};
 pub use seam::corpora::Corpora;
 pub use seam::generator::{Generator, GraphBuilder};
 pub use seam::retriever::{Documents, Retrieved, Retriever, WholeDocument};
 pub use seam::shard::{Accepting, Shard, ShardAdmin, ShardSearch, ShardStore};
 pub use settings::{Chunking, CorpusSettings};
-pub use shape::{DocumentShape, UpperNode, UpperTree};
+pub use shape::{CorpusTree, CorpusTreeNode, DocumentShape};
 pub use shard::{
     Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentState,
     DocumentStatus, Erasure, ErasureScan, ExportPage, ExportedRows, FailureStatus, Forgotten, Hit,
@@ -133,4 +134,4 @@ pub use snapshot::{
 pub use span::Span;
 pub use task::{MemoryUse, Task};
 pub use time::Timestamp;
-pub use tree::{NodeId, StructureSettings, Tree, TreeNode, TreeQuery, UpperKey};
+pub use tree::{CorpusTreeKey, StructureSettings, Tree, TreeNode, TreeNodeId, TreeQuery};

@@ -7,7 +7,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{DocumentId, EntityKind, Error, Evidence, Like, Partial, Place, Span, Version};
+use crate::{DocumentId, DocumentRange, EntityKind, Error, Evidence, Like, Partial, Span, Version};
 
 /// Id of a segment: a leaf of a document's tree, in which entities and relations of the graph
 /// occur.
@@ -82,7 +82,7 @@ pub struct GraphQuery {
     /// Entities that are seeds.
     pub entities: Vec<EntityKey>,
     /// Ranges of documents. The entities of the segments that overlap them are seeds.
-    pub places: Vec<Place>,
+    pub places: Vec<DocumentRange>,
     /// Vector for further seeds, after those of texts, entities and places. Of all entities, those
     /// whose names and descriptions are most similar to it become seeds, as many as there is room
     /// for.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttributeName, ChunkId, Document, DocumentId, Error, Limits, Place, Span, Timestamp, Version,
-    Violations,
+    AttributeName, ChunkId, Document, DocumentId, DocumentRange, Error, Limits, Span, Timestamp,
+    Version, Violations,
 };
 
 /// Way of matching passages to a query.
@@ -219,9 +219,9 @@ pub struct Evidence {
 
 impl Evidence {
     /// Returns the place of the passage.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> DocumentRange {
         let (document_id, version, span) = (self.document_id.clone(), self.version, self.span);
-        Place { document_id, version, span }
+        DocumentRange { document_id, version, span }
     }
 }
 

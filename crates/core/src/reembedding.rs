@@ -16,7 +16,7 @@ pub struct Reembedding {
     /// The one of the two models that questions are not embedded with.
     pub other: EncoderIdentity,
     /// Phase of the move.
-    pub phase: Phase,
+    pub phase: ReembedPhase,
     /// Number of the move in the corpus, from 1. It keeps chunks made in an abandoned move from
     /// being taken for those of a later one.
     pub number: u32,
@@ -25,7 +25,7 @@ pub struct Reembedding {
 /// Phase of a move to another model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum ReembedPhase {
     /// The other model is the new one. Its vectors are being made, beside those that are searched.
     Filling,
     /// The other model is the previous one. Its vectors are kept, and made for new documents too,
@@ -55,7 +55,7 @@ pub enum ReembedStep {
 impl Reembedding {
     /// Returns whether the vectors of both models are kept.
     pub fn is_on(&self) -> bool {
-        matches!(self.phase, Phase::Filling | Phase::CutOver)
+        matches!(self.phase, ReembedPhase::Filling | ReembedPhase::CutOver)
     }
 }
 

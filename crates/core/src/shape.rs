@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::{DocumentId, UpperKey};
+use crate::{CorpusTreeKey, DocumentId};
 
 /// Maximum number of segments for the sketch of a document. Their summaries are not stored until
 /// the sketch is done, so with more a crash would lose more.
@@ -74,26 +74,26 @@ impl DocumentShape {
 /// document id are grouped. The ids in a group decide where it ends. A replaced document therefore
 /// changes only the nodes above it, and a document that is added or removed changes few others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UpperTree {
-    nodes: HashMap<UpperKey, UpperNode>,
-    root: Option<UpperKey>,
+pub struct CorpusTree {
+    nodes: HashMap<CorpusTreeKey, CorpusTreeNode>,
+    root: Option<CorpusTreeKey>,
     depth: u32,
 }
 
 /// Node above documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpperNode {
+pub struct CorpusTreeNode {
     /// Keys of its children, in the order of the documents: nodes, or documents.
-    pub children: Vec<UpperKey>,
+    pub children: Vec<CorpusTreeKey>,
     /// Documents that it covers, as indices of those from which the tree was made.
     pub documents: Range<usize>,
     /// Number of levels between it and the documents, at least 1.
     pub level: u32,
 }
 
-impl UpperTree {
+impl CorpusTree {
     /// Creates the tree above `documents`, which are ordered by id, each with its key.
-    pub fn new(documents: &[(DocumentId, UpperKey)], max_children: u32) -> Self {
+    pub fn new(documents: &[(DocumentId, CorpusTreeKey)], max_children: u32) -> Self {
         let max_children = max_children.max(2) as usize;
         let mut tree = Self::default();
         let places = documents.iter().enumerate();
@@ -119,30 +119,30 @@ impl UpperTree {
     /// Adds the node above `group`. A single member stands for itself, without a node.
     fn put(&mut self, group: &[Member]) -> Member {
         let (first, last) = match group {
-            [] => return (UpperKey::above(&[]), 0..0),
+            [] => return (CorpusTreeKey::above(&[]), 0..0),
             [alone] => return alone.clone(),
             [first, .., last] => (first, last),
         };
-        let children: Vec<UpperKey> = group.iter().map(|(key, _)| *key).collect();
-        let key = UpperKey::above(&children);
+        let children: Vec<CorpusTreeKey> = group.iter().map(|(key, _)| *key).collect();
+        let key = CorpusTreeKey::above(&children);
         let documents = first.1.start..last.1.end;
-        let node = UpperNode { children, documents: documents.clone(), level: self.depth };
+        let node = CorpusTreeNode { children, documents: documents.clone(), level: self.depth };
         self.nodes.insert(key, node);
         (key, documents)
     }
 
     /// Returns the node at the top, or the only document; `None` if there is none.
-    pub fn root(&self) -> Option<UpperKey> {
+    pub fn root(&self) -> Option<CorpusTreeKey> {
         self.root
     }
 
     /// Returns the node of that key; `None` for a document, and for a key of no node in this tree.
-    pub fn get(&self, key: &UpperKey) -> Option<&UpperNode> {
+    pub fn get(&self, key: &CorpusTreeKey) -> Option<&CorpusTreeNode> {
         self.nodes.get(key)
     }
 
     /// Returns all nodes, in no particular order.
-    pub fn nodes(&self) -> impl Iterator<Item = (&UpperKey, &UpperNode)> {
+    pub fn nodes(&self) -> impl Iterator<Item = (&CorpusTreeKey, &CorpusTreeNode)> {
         self.nodes.iter()
     }
 
@@ -158,7 +158,7 @@ impl UpperTree {
 }
 
 /// Member of a level: a node or document, with the documents that it covers.
-type Member = (UpperKey, Range<usize>);
+type Member = (CorpusTreeKey, Range<usize>);
 
 /// Returns how many of the first of `members` form a group: at least two, if there are two, and on
 /// average somewhat more than half of `max_children`.
@@ -170,7 +170,7 @@ fn group_length(members: &[Member], max_children: usize, ends: impl Fn(&Member) 
 /// Returns whether a group of that level may end with `member`. The id of the member's last
 /// document decides, like a coin.
 fn ends_group(
-    documents: &[(DocumentId, UpperKey)],
+    documents: &[(DocumentId, CorpusTreeKey)],
     member: &Member,
     level: u32,
     max_children: usize,
@@ -201,17 +201,17 @@ mod tests {
         assert_eq!(DocumentShape::new(1, 8).levels(), [1]);
     }
 
-    fn documents(names: &BTreeSet<u16>) -> Vec<(DocumentId, UpperKey)> {
+    fn documents(names: &BTreeSet<u16>) -> Vec<(DocumentId, CorpusTreeKey)> {
         let document = |name: &u16| {
             let id: DocumentId = format!("{name:05}").parse().unwrap();
-            let key = UpperKey::of_document(&id, Version(1), 7);
+            let key = CorpusTreeKey::of_document(&id, Version(1), 7);
             (id, key)
         };
         names.iter().map(document).collect()
     }
 
-    fn tree_of(names: &BTreeSet<u16>, max_children: u32) -> UpperTree {
-        UpperTree::new(&documents(names), max_children)
+    fn tree_of(names: &BTreeSet<u16>, max_children: u32) -> CorpusTree {
+        CorpusTree::new(&documents(names), max_children)
     }
 
     proptest! {
@@ -222,7 +222,7 @@ mod tests {
         ) {
             let tree = tree_of(&names, max_children);
             let mut reached = 0;
-            let mut todo: Vec<UpperKey> = tree.root().into_iter().collect();
+            let mut todo: Vec<CorpusTreeKey> = tree.root().into_iter().collect();
             let mut visited = 0;
             while let Some(key) = todo.pop() {
                 match tree.get(&key) {
@@ -256,10 +256,10 @@ mod tests {
             place in 0_usize..100,
         ) {
             let mut documents = documents(&names);
-            let before = UpperTree::new(&documents, 8);
+            let before = CorpusTree::new(&documents, 8);
             let (id, key) = &mut documents[place];
-            *key = UpperKey::of_document(id, Version(2), 7);
-            let after = UpperTree::new(&documents, 8);
+            *key = CorpusTreeKey::of_document(id, Version(2), 7);
+            let after = CorpusTree::new(&documents, 8);
             let new: Vec<_> =
                 after.nodes().filter(|(key, _)| before.get(key).is_none()).collect();
             prop_assert!(new.iter().all(|(_, node)| node.documents.contains(&place)));

@@ -52,7 +52,7 @@ impl StructureSettings {
 
 /// Id of a node of a corpus' tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum NodeId {
+pub enum TreeNodeId {
     /// Node over the text of one document version.
     Document {
         /// Id of the document.
@@ -69,11 +69,11 @@ pub enum NodeId {
         /// Shard that has the node.
         shard: ShardIndex,
         /// Key of the node.
-        key: UpperKey,
+        key: CorpusTreeKey,
     },
 }
 
-impl fmt::Display for NodeId {
+impl fmt::Display for TreeNodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Document { document_id, level, ordinal, .. } => {
@@ -87,13 +87,13 @@ impl fmt::Display for NodeId {
 /// Key of a node above documents: a hash of the keys of its children, so that a node whose children
 /// change is another node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UpperKey(pub [u8; 16]);
+pub struct CorpusTreeKey(pub [u8; 16]);
 
-impl UpperKey {
+impl CorpusTreeKey {
     /// Returns the key of a node above `children`.
-    pub fn above(children: &[UpperKey]) -> Self {
+    pub fn above(children: &[CorpusTreeKey]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("clew upper node v1");
-        for UpperKey(child) in children {
+        for CorpusTreeKey(child) in children {
             hasher.update(child);
         }
         Self::of(&hasher)
@@ -128,13 +128,13 @@ impl UpperKey {
     }
 }
 
-impl fmt::Display for UpperKey {
+impl fmt::Display for CorpusTreeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for UpperKey {
+impl fmt::Debug for CorpusTreeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -144,7 +144,7 @@ impl fmt::Debug for UpperKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeNode {
     /// Id of the node.
-    pub id: NodeId,
+    pub id: TreeNodeId,
     /// Title of the document; empty above documents, and if there is none.
     pub title: String,
     /// Summary of what it covers.
@@ -172,7 +172,7 @@ pub enum TreeQuery {
     /// Roots of these documents' trees.
     Roots(Vec<DocumentId>),
     /// Children of this node, in order.
-    Children(NodeId),
+    Children(TreeNodeId),
 }
 
 /// Tree of a corpus. Each result names the shards that should have been asked and did not answer.
@@ -201,7 +201,7 @@ pub trait Tree: Send + Sync {
     /// Returns the errors of [`Self::tops`].
     async fn children(
         &self,
-        node: &NodeId,
+        node: &TreeNodeId,
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error>;
 
@@ -212,7 +212,7 @@ pub trait Tree: Send + Sync {
     /// Returns the errors of [`Self::tops`].
     async fn segment(
         &self,
-        node: &NodeId,
+        node: &TreeNodeId,
         deadline: Instant,
     ) -> Result<Partial<Option<Evidence>>, Error>;
 

@@ -161,7 +161,7 @@ impl EndpointConfig {
     /// # Errors
     /// Returns [`ErrorKind::WrongState`] if the key is missing, cannot be read, or cannot be sent
     /// in a header.
-    pub fn load_key(&self) -> Result<Option<ApiKey>, Error> {
+    pub fn load_key(&self) -> Result<Option<EndpointKey>, Error> {
         let absent = |key: &str, problem: String| {
             let message = format!("`{key}` names no key: {problem}");
             Error::new(ErrorKind::WrongState, "KEY_MISSING", message)
@@ -180,7 +180,8 @@ impl EndpointConfig {
             (None, Some(file)) => ("api_key_file", read_key(file, absent)?),
             (None, None) => return Ok(None),
         };
-        let key = ApiKey::try_new(&text).map_err(|problem| absent(place, problem.to_owned()))?;
+        let key =
+            EndpointKey::try_new(&text).map_err(|problem| absent(place, problem.to_owned()))?;
         Ok(Some(key))
     }
 
@@ -243,9 +244,9 @@ fn read_key(file: &Path, absent: impl Fn(&str, String) -> Error) -> Result<Strin
 
 /// Key of an endpoint. `Debug` and serialization mask it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey(String);
+pub struct EndpointKey(String);
 
-impl ApiKey {
+impl EndpointKey {
     /// Creates a key from `text` without the white space around it.
     ///
     /// # Errors
@@ -264,13 +265,13 @@ impl ApiKey {
     }
 }
 
-impl fmt::Debug for ApiKey {
+impl fmt::Debug for EndpointKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
 }
 
-impl Serialize for ApiKey {
+impl Serialize for EndpointKey {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str("***")
     }

@@ -11,7 +11,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use reqwest::{Client, Response, StatusCode};
 use url::{Host, Url};
 
-use crate::config::{ApiKey, EndpointConfig, Flavour};
+use crate::config::{EndpointConfig, EndpointKey, Flavour};
 use crate::pace::{RateLimit, RetryBudget, retry_after};
 
 /// Maximum time to establish a connection.
@@ -116,7 +116,7 @@ impl Connection {
     /// if there are no certificates to trust.
     pub(crate) fn try_new(
         config: &EndpointConfig,
-        key: Option<&ApiKey>,
+        key: Option<&EndpointKey>,
         operation: &str,
     ) -> Result<Self, Error> {
         let address =
@@ -384,7 +384,7 @@ fn client(address: &Url) -> Result<Client, Error> {
     })
 }
 
-fn headers(flavour: Flavour, key: Option<&ApiKey>) -> Result<HeaderMap, Error> {
+fn headers(flavour: Flavour, key: Option<&EndpointKey>) -> Result<HeaderMap, Error> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(key) = key {
@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn the_key_goes_where_the_flavour_wants_it_and_is_not_shown() {
-        let key = ApiKey::try_new("hush").unwrap();
+        let key = EndpointKey::try_new("hush").unwrap();
         let openai = headers(Flavour::Openai, Some(&key)).unwrap();
         assert_eq!(openai[AUTHORIZATION], "Bearer hush");
         let azure = headers(Flavour::Azure, Some(&key)).unwrap();

@@ -16,7 +16,7 @@ use clew_tokenizer::{TokenCounter, estimated_spans};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ApiKey, EndpointConfig, Flavour};
+use crate::config::{EndpointConfig, EndpointKey, Flavour};
 use crate::connection::{Connection, Failure, Progress, Reader};
 use crate::payload::{self, WholeBody, in_order};
 
@@ -198,7 +198,7 @@ impl EmbeddingConfig {
     ///
     /// # Errors
     /// Returns the errors of [`EndpointConfig::load_key`].
-    pub fn load_key(&self) -> Result<Option<ApiKey>, Error> {
+    pub fn load_key(&self) -> Result<Option<EndpointKey>, Error> {
         self.endpoint().load_key()
     }
 
@@ -276,7 +276,7 @@ impl EmbeddingEndpoint {
     /// tokenizer that cannot be used.
     pub fn try_new(
         config: EmbeddingConfig,
-        key: Option<&ApiKey>,
+        key: Option<&EndpointKey>,
         tokenizer_json: Vec<u8>,
     ) -> Result<Self, Error> {
         let connection = Connection::try_new(&config.endpoint(), key, "embeddings")?;

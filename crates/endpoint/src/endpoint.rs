@@ -11,7 +11,7 @@ use clew_core::{
 use clew_tokenizer::estimate_tokens;
 
 use crate::chat::{BYTES_PER_TOKEN, Message, Reply, ReplyReader, body};
-use crate::config::{ApiKey, EndpointConfig, StructuredOutput};
+use crate::config::{EndpointConfig, EndpointKey, StructuredOutput};
 use crate::connection::{Connection, too_long};
 use crate::format::Format;
 use crate::prompts;
@@ -65,7 +65,7 @@ impl Endpoint {
     /// # Errors
     /// Returns [`ErrorKind::InvalidInput`] if the address is invalid, and [`ErrorKind::WrongState`]
     /// if the system has no certificates.
-    pub fn try_new(config: &EndpointConfig, key: Option<&ApiKey>) -> Result<Self, Error> {
+    pub fn try_new(config: &EndpointConfig, key: Option<&EndpointKey>) -> Result<Self, Error> {
         let identity = GeneratorIdentity { model: config.model.clone(), window: config.window };
         let connection = Connection::try_new(config, key, "chat/completions")?;
         let EndpointConfig { structured_output, thinking_tokens, .. } = *config;

@@ -32,7 +32,7 @@ mod rerank;
 mod schema;
 mod sse;
 
-pub use config::{ApiKey, EndpointConfig, Flavour, StructuredOutput};
+pub use config::{EndpointConfig, EndpointKey, Flavour, StructuredOutput};
 pub use embedding::{EmbeddingConfig, EmbeddingEndpoint, Shortening};
 pub use endpoint::Endpoint;
 pub use fallback::Fallback;

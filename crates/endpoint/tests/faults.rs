@@ -35,7 +35,7 @@ use clew_core::{
     Generator, Heard, Priority, ReplyFormat, Reranker, TextKind,
 };
 use clew_endpoint::{
-    ApiKey, EmbeddingConfig, EmbeddingEndpoint, Endpoint, EndpointConfig, Fallback, Flavour,
+    EmbeddingConfig, EmbeddingEndpoint, Endpoint, EndpointConfig, EndpointKey, Fallback, Flavour,
     RerankConfig, RerankDialect, RerankEndpoint, Shortening, StructuredOutput,
 };
 use clew_testkit::{FaultyWire, ModelEndpoint, ModelReply};
@@ -60,7 +60,7 @@ fn config(server: &ModelEndpoint) -> EndpointConfig {
 
 fn endpoint(config: &EndpointConfig) -> Endpoint {
     config.validate("model").unwrap();
-    Endpoint::try_new(config, Some(&ApiKey::try_new(KEY).unwrap())).unwrap()
+    Endpoint::try_new(config, Some(&EndpointKey::try_new(KEY).unwrap())).unwrap()
 }
 
 fn request(format: ReplyFormat) -> GenerationRequest {

@@ -70,7 +70,7 @@ struct Group {
     name: String,
     /// Number of questions.
     n: usize,
-    metrics: BTreeMap<Metric, Estimate>,
+    metrics: BTreeMap<Metric, MetricMean>,
     /// Costs, in the order of [`COSTS`].
     costs: [Total; COSTS.len()],
     /// Costs of judging the judged answers, in the order of [`JUDGE_COSTS`]; empty if no answer was
@@ -80,7 +80,7 @@ struct Group {
 
 /// Mean of a metric, with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Estimate {
+pub struct MetricMean {
     /// Number of questions, or of pairs.
     pub n: usize,
     /// Mean, from 0 to 1.
@@ -139,7 +139,7 @@ impl AnswerReport {
 
     /// Returns the average of `metric` in `group`, which is `overall`, another group or a type.
     /// Returns `None` if there is no such group, or none of its questions has the metric.
-    pub fn estimate(&self, group: &str, metric: Metric) -> Option<Estimate> {
+    pub fn estimate(&self, group: &str, metric: Metric) -> Option<MetricMean> {
         let group = self.groups.iter().find(|known| known.name == group)?;
         group.metrics.get(&metric).copied()
     }
@@ -183,7 +183,8 @@ impl Group {
         if !pairs.is_empty() {
             scores.insert(Metric::PairAccuracy, pairs);
         }
-        let estimates = scores.into_iter().map(|(metric, scores)| (metric, Estimate::of(&scores)));
+        let estimates =
+            scores.into_iter().map(|(metric, scores)| (metric, MetricMean::of(&scores)));
         let costs = COSTS.map(|(_, cost)| {
             Total::of(records.iter().map(|record| cost(&record.cost)), records.len())
         });
@@ -215,7 +216,7 @@ impl Total {
     }
 }
 
-impl Estimate {
+impl MetricMean {
     /// Computes the estimate of at least one score.
     fn of(scores: &[f64]) -> Self {
         let rows: Vec<_> = scores.iter().map(|&score| vec![score]).collect();

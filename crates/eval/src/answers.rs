@@ -1,9 +1,9 @@
 //! Scores of answers compared with reference answers, by rules on the text alone.
 //!
 //! Every function takes texts and returns a score from 0 to 1. [`Scoring`] selects the functions
-//! for a data set's questions; [`crate::Question::score`] applies them. The scores of a judge
+//! for a data set's questions; [`crate::EvalQuestion::score`] applies them. The scores of a judge
 //! ([`Metric::Graded`], [`Metric::Nuggets`], [`Metric::Comprehensiveness`], [`Metric::Diversity`])
-//! come from outside; [`crate::Question::judge_task`] returns what to ask the judge.
+//! come from outside; [`crate::EvalQuestion::judge_task`] returns what to ask the judge.
 
 mod choice;
 mod claim;
@@ -18,4 +18,4 @@ pub use claim::{pair_accuracy, verdict};
 pub(crate) use judging::scores_of;
 pub use overlap::{locomo_f1, locomo_sub_answers_f1, squad_exact_match, squad_f1};
 pub use rouge::rouge_l;
-pub use scoring::{AnswerScores, Metric, Outcome, says_not_mentioned};
+pub use scoring::{AnswerScores, Metric, RecordedOutcome, says_not_mentioned};

@@ -36,7 +36,7 @@ pub use keys::{KEPT_USER, Places};
 pub use survey::Survey;
 
 /// All formats that can be read, in the order in which they are offered.
-pub const FORMATS: &[Format] = &[
+pub const FORMATS: &[DatasetFormat] = &[
     multihop::FORMAT,
     locomo::FORMAT,
     longmemeval::FORMAT,
@@ -194,7 +194,7 @@ pub enum Scoring {
 
 /// Question whose evidence, answer or both are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct EvalQuestion {
     /// Id, unique in its data set.
     pub id: String,
     /// Text of the question.
@@ -224,15 +224,15 @@ pub struct Haystack {
     /// Units that can be found, in the order of the data set. Blank units are left out.
     pub units: Vec<Unit>,
     /// Questions with evidence, on which retrieval is measured.
-    pub questions: Vec<Question>,
+    pub questions: Vec<EvalQuestion>,
     /// Questions for which no unit is evidence, because the answer was never said or its place is
     /// not known. They count when answers are measured.
-    pub without_evidence: Vec<Question>,
+    pub without_evidence: Vec<EvalQuestion>,
 }
 
 impl Haystack {
     /// Creates a haystack. Removes blank units, and separates the questions without evidence.
-    fn new(name: String, mut units: Vec<Unit>, questions: Vec<Question>) -> Self {
+    fn new(name: String, mut units: Vec<Unit>, questions: Vec<EvalQuestion>) -> Self {
         units.retain(|unit| !unit.text.trim().is_empty());
         let (questions, without_evidence) =
             questions.into_iter().partition(|question| !question.gold.is_empty());
@@ -241,7 +241,7 @@ impl Haystack {
 
     /// Returns the questions whose right answer is known, with or without evidence. Answers are
     /// measured on these.
-    pub fn answerable(&self) -> impl Iterator<Item = &Question> {
+    pub fn answerable(&self) -> impl Iterator<Item = &EvalQuestion> {
         let questions = self.questions.iter().chain(&self.without_evidence);
         questions.filter(|question| question.has_answer())
     }
@@ -278,7 +278,7 @@ impl Source<'_> {
 }
 
 /// Format of a data set: the layout of its files, and the units that can be read from them.
-pub struct Format {
+pub struct DatasetFormat {
     /// Name on the command line and in reports.
     pub name: &'static str,
     /// Units that it can be cut into; the first is the default.
@@ -291,7 +291,7 @@ pub struct Format {
     open: fn(Source<'_>) -> Result<Haystacks, Error>,
 }
 
-impl Format {
+impl DatasetFormat {
     /// Returns the format of that name.
     ///
     /// # Errors
@@ -349,9 +349,9 @@ impl Format {
     /// Reads the data set at `path`, a folder or one of its files, cut into `unit`s.
     ///
     /// # Errors
-    /// Returns the errors of [`Format::check`], [`Error::UnknownLayout`] or [`Error::Unreadable`]
-    /// if files are missing, and [`Error::Malformed`] if one is broken. The last two may also come
-    /// with a later haystack.
+    /// Returns the errors of [`DatasetFormat::check`], [`Error::UnknownLayout`] or
+    /// [`Error::Unreadable`] if files are missing, and [`Error::Malformed`] if one is broken. The
+    /// last two may also come with a later haystack.
     pub fn open(
         &self,
         path: &Path,
@@ -376,7 +376,7 @@ impl Format {
     }
 }
 
-impl fmt::Debug for Format {
+impl fmt::Debug for DatasetFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
     }
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn names_of_formats_and_units_are_read_back() {
         for format in FORMATS {
-            assert_eq!(Format::named(format.name).unwrap().name, format.name);
+            assert_eq!(DatasetFormat::named(format.name).unwrap().name, format.name);
         }
         for unit in UNIT_KINDS {
             assert_eq!(unit.to_string().parse::<UnitKind>().unwrap(), unit);

@@ -30,16 +30,19 @@ mod log;
 mod metrics;
 mod report;
 mod summary;
-mod way;
+mod variant;
 
-pub use answer_report::{AnswerReport, Comparison, Estimate, compare};
+pub use answer_report::{AnswerReport, Comparison, MetricMean, compare};
 pub use dataset::{
-    FORMATS, Format, Haystack, Haystacks, KEPT_USER, Places, Question, Scoring, Survey, Unit,
-    UnitDocument, UnitKind,
+    DatasetFormat, EvalQuestion, FORMATS, Haystack, Haystacks, KEPT_USER, Places, Scoring, Survey,
+    Unit, UnitDocument, UnitKind,
 };
 pub use error::Error;
 pub use log::{AnswerCost, AnswerLog, AnswerRecord, JudgeCost, RunIdentity};
 pub use metrics::{Cutoffs, Scores};
-pub use report::{Report, Run, Tally};
+pub use report::{RetrievalReport, Run, Tally};
 pub use summary::summary;
-pub use way::{Finds, Found, Lookup, Merging, Method, Plan, Search, Settings, Way};
+pub use variant::{
+    Finds, FoundUnit, Lookup, Method, PartMerging, RetrievalPlan, RetrievalVariant, Search,
+    Settings,
+};

@@ -8,7 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::bootstrap::intervals_95;
-use crate::{Cutoffs, Error, Question, Scores, UnitKind};
+use crate::{Cutoffs, Error, EvalQuestion, Scores, UnitKind};
 
 /// Seed of the resamples of every report, so that two reports differ by their rankings only.
 pub(crate) const BOOTSTRAP_SEED: u64 = 20_250_101;
@@ -16,7 +16,7 @@ pub(crate) const BOOTSTRAP_SEED: u64 = 20_250_101;
 /// Settings of a run of retrieval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Run {
-    /// Name of the [`crate::Format`].
+    /// Name of the [`crate::DatasetFormat`].
     pub format: String,
     /// Kind of the units that were ranked.
     pub unit: UnitKind,
@@ -70,7 +70,7 @@ impl Tally {
 
     /// Scores `ranking`, which is unit ids with the best first, for `question` in each of its
     /// groups.
-    pub fn add(&mut self, question: &Question, ranking: &[DocumentId]) {
+    pub fn add(&mut self, question: &EvalQuestion, ranking: &[DocumentId]) {
         let row = Scores::of(ranking, &question.gold, &self.cutoffs).in_order();
         for group in &question.groups {
             match self.wide.iter_mut().find(|(name, _)| name == group) {
@@ -85,7 +85,7 @@ impl Tally {
     ///
     /// # Errors
     /// Returns [`Error::NothingToScore`] if no question was added.
-    pub fn report(self, run: Run) -> Result<Report, Error> {
+    pub fn report(self, run: Run) -> Result<RetrievalReport, Error> {
         if self.by_kind.is_empty() {
             return Err(Error::NothingToScore);
         }
@@ -98,7 +98,7 @@ impl Tally {
         }
         // `all` comes first, whichever question was first.
         groups.sort_by_key(|group| group.name != "all");
-        Ok(Report { run, metrics: self.cutoffs.metric_names(), groups })
+        Ok(RetrievalReport { run, metrics: self.cutoffs.metric_names(), groups })
     }
 }
 
@@ -109,7 +109,7 @@ impl Tally {
 /// …}}, "<type>": {…}}}` with fractions from 0 to 1 and keys in a stable order. As text: a table in
 /// per cent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct RetrievalReport {
     run: Run,
     metrics: Vec<String>,
     groups: Vec<Group>,
@@ -136,7 +136,7 @@ impl Group {
     }
 }
 
-impl Report {
+impl RetrievalReport {
     /// Returns the average of `metric`, such as `frac@5`, in `group`, such as `all`; `None` if
     /// there is no such group or metric.
     pub fn mean(&self, group: &str, metric: &str) -> Option<f64> {
@@ -162,7 +162,7 @@ impl Report {
     }
 }
 
-impl Serialize for Report {
+impl Serialize for RetrievalReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Fields<'a> {
@@ -206,7 +206,7 @@ impl<T: Serialize> Serialize for Entries<'_, T> {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for RetrievalReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings = self.run.settings().map(|(name, value)| format!(", {name} {value}"));
         writeln!(f, "{}{}", self.run.format, settings.concat())?;
@@ -242,8 +242,8 @@ mod tests {
     use super::*;
     use crate::dataset::Scoring;
 
-    fn question(kind: &str, groups: &[&str], gold: &str) -> Question {
-        Question {
+    fn question(kind: &str, groups: &[&str], gold: &str) -> EvalQuestion {
+        EvalQuestion {
             id: "q".to_owned(),
             text: "?".to_owned(),
             kind: kind.to_owned(),
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    fn report() -> Report {
+    fn report() -> RetrievalReport {
         let ranking: Vec<DocumentId> = ["a", "b", "c"].map(|id| id.parse().unwrap()).to_vec();
         let mut tally = Tally::new("1,2".parse().unwrap());
         tally.add(&question("short", &["with-abstention"], "b"), &ranking);

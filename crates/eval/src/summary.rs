@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::Report;
+use crate::RetrievalReport;
 
 /// Metrics of a row, as far as they were measured.
 const METRICS: [&str; 7] = ["any@5", "all@5", "frac@5", "ndcg@5", "all@10", "frac@10", "ndcg@10"];
@@ -15,7 +15,7 @@ const TEMPORAL: &str = "temporal-reasoning";
 /// intervals. If reports differ by the use of times, a second table has the questions that ask
 /// about times. Settings that all reports share are written once, above. Returns an empty text for
 /// fewer than two reports, which leave nothing to compare.
-pub fn summary(reports: &[Report]) -> String {
+pub fn summary(reports: &[RetrievalReport]) -> String {
     let [first, _, ..] = reports else { return String::new() };
     let settings: Vec<_> = reports.iter().map(|report| report.run().settings()).collect();
     let differs = |column: &usize| settings.iter().any(|row| row[*column] != settings[0][*column]);
@@ -35,17 +35,17 @@ pub fn summary(reports: &[Report]) -> String {
 }
 
 /// Returns a header, and a row for each report.
-fn rows(reports: &[Report], group: &str, columns: &[usize]) -> Vec<Vec<String>> {
+fn rows(reports: &[RetrievalReport], group: &str, columns: &[usize]) -> Vec<Vec<String>> {
     let is_measured = |metric: &&str| reports.iter().any(|one| one.mean(group, metric).is_some());
     let metrics: Vec<&str> = METRICS.into_iter().filter(is_measured).collect();
-    let names = |report: &Report| report.run().settings().map(|(name, _)| name);
+    let names = |report: &RetrievalReport| report.run().settings().map(|(name, _)| name);
     let mut header: Vec<String> = Vec::new();
     if let Some(report) = reports.first() {
         header.extend(columns.iter().map(|column| names(report)[*column].to_owned()));
     }
     header.push("n".to_owned());
     header.extend(metrics.iter().map(|metric| (*metric).to_owned()));
-    let row = |report: &Report| {
+    let row = |report: &RetrievalReport| {
         let settings = report.run().settings();
         let mut row: Vec<String> =
             columns.iter().map(|column| settings[*column].1.to_owned()).collect();
@@ -57,7 +57,7 @@ fn rows(reports: &[Report], group: &str, columns: &[usize]) -> Vec<Vec<String>> 
 }
 
 /// Formats a mean and its interval as `64.4 58-70`; empty if nothing was measured.
-fn cell(report: &Report, group: &str, metric: &str) -> String {
+fn cell(report: &RetrievalReport, group: &str, metric: &str) -> String {
     let (mean, interval) = (report.mean(group, metric), report.interval(group, metric));
     let Some((mean, [low, high])) = mean.zip(interval) else { return String::new() };
     format!("{:.1} {:.0}-{:.0}", 100.0 * mean, 100.0 * low, 100.0 * high)
@@ -84,11 +84,11 @@ fn aligned(rows: &[Vec<String>]) -> String {
 mod tests {
     use super::*;
     use crate::dataset::Scoring;
-    use crate::{Question, Run, Tally, UnitKind};
+    use crate::{EvalQuestion, Run, Tally, UnitKind};
 
-    fn report(keys: &str, time: &str, kind: &str, ranking: &[&str]) -> Report {
+    fn report(keys: &str, time: &str, kind: &str, ranking: &[&str]) -> RetrievalReport {
         let mut tally = Tally::new("5,10".parse().unwrap());
-        let question = Question {
+        let question = EvalQuestion {
             id: "q".to_owned(),
             text: "?".to_owned(),
             kind: kind.to_owned(),

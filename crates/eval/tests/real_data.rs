@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clew_eval::Scoring;
-use clew_eval::answers::{Metric, Outcome};
+use clew_eval::answers::{Metric, RecordedOutcome};
 use clew_eval::{
-    AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Question, RunIdentity, compare,
+    AnswerCost, AnswerLog, AnswerRecord, AnswerReport, DatasetFormat, EvalQuestion, RunIdentity,
+    compare,
 };
 
 const DATA_SETS: [(&str, &str); 10] = [
@@ -32,7 +33,7 @@ fn right_answers_are_right_and_silence_is_wrong_on_every_data_set() {
     let sets = DATA_SETS.into_iter().chain([("nocha", "longdoc/nocha")]);
     for (index, (format, place)) in sets.enumerate() {
         let path = data.join(place);
-        let format = Format::named(format).unwrap();
+        let format = DatasetFormat::named(format).unwrap();
         let survey = format.survey(&path, None, None).unwrap();
         println!("{place}: {survey:?}");
         let run = |strategy: &str| RunIdentity {
@@ -51,7 +52,8 @@ fn right_answers_are_right_and_silence_is_wrong_on_every_data_set() {
                 right.append(AnswerRecord::new(question, outcome, answer, cost)).unwrap();
                 let silence = String::new();
                 let cost = AnswerCost::default();
-                let record = AnswerRecord::new(question, Outcome::NotInMemory, silence, cost);
+                let record =
+                    AnswerRecord::new(question, RecordedOutcome::NotInMemory, silence, cost);
                 silent.append(record).unwrap();
             }
         }
@@ -73,9 +75,9 @@ fn right_answers_are_right_and_silence_is_wrong_on_every_data_set() {
     }
 }
 
-fn right_answer(question: &Question) -> (Outcome, String) {
+fn right_answer(question: &EvalQuestion) -> (RecordedOutcome, String) {
     if question.is_abstention {
-        return (Outcome::NotInMemory, String::new());
+        return (RecordedOutcome::NotInMemory, String::new());
     }
     let answer = match &question.scoring {
         Scoring::Choice { right, .. } => format!("({right})"),
@@ -86,5 +88,5 @@ fn right_answer(question: &Question) -> (Outcome, String) {
         | Scoring::RougeL
         | Scoring::Judged(_) => question.references[0].clone(),
     };
-    (Outcome::Answered, answer)
+    (RecordedOutcome::Answered, answer)
 }

@@ -7,22 +7,22 @@ use std::path::Path;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::naming::{Naming, STANDARD_INPUT};
-use crate::{Format, Place, Problem, Source, Unreadable};
+use crate::{FileFormat, FileLocation, Problem, Source, Unreadable};
 
 /// A file to read.
 #[derive(Clone)]
-pub struct Found {
+pub struct FoundFile {
     /// Source of its bytes, with the name that its documents are named after.
     pub source: Source,
     /// Format that it is read as.
-    pub format: Format,
+    pub format: FileFormat,
 }
 
 /// Files that the arguments lead to.
 #[derive(Default)]
 pub struct Discovery {
     /// Files to read, in the order of the arguments and sorted within folders.
-    pub files: Vec<Found>,
+    pub files: Vec<FoundFile>,
     /// Number of files in folders that were skipped because no format has their extension.
     pub unknown: u64,
     /// Arguments and folders that cannot be read.
@@ -38,7 +38,7 @@ pub struct Discovery {
 ///
 /// `naming` gives the files their names. A file that is reached twice under one name is read once.
 /// A file that cannot be named is reported as a problem.
-pub fn discover(arguments: &[String], naming: &Naming, standard_input: Format) -> Discovery {
+pub fn discover(arguments: &[String], naming: &Naming, standard_input: FileFormat) -> Discovery {
     let mut search = Search { naming, discovery: Discovery::default(), seen: HashSet::new() };
     for argument in arguments {
         let path = Path::new(argument);
@@ -67,7 +67,7 @@ impl Search<'_> {
         if path.is_dir() {
             self.add_folder(path);
         } else {
-            self.add_file(path, Format::of_path(path).unwrap_or(Format::PlainText));
+            self.add_file(path, FileFormat::of_path(path).unwrap_or(FileFormat::PlainText));
         }
     }
 
@@ -101,7 +101,7 @@ impl Search<'_> {
         for entry in entries.filter_entry(|entry| entry.depth() == 0 || is_wanted(entry)) {
             match entry {
                 Ok(entry) if !entry.file_type().is_file() => {}
-                Ok(entry) => match Format::of_path(entry.path()) {
+                Ok(entry) => match FileFormat::of_path(entry.path()) {
                     Some(format) => self.add_file(entry.path(), format),
                     None => self.discovery.unknown += 1,
                 },
@@ -113,25 +113,27 @@ impl Search<'_> {
         }
     }
 
-    fn add_file(&mut self, path: &Path, format: Format) {
+    fn add_file(&mut self, path: &Path, format: FileFormat) {
         match self.naming.name(path) {
             Err(problem) => self.fail(&path.display().to_string(), problem),
             Ok(name) => {
                 if self.seen.insert(name.clone()) {
-                    self.discovery.files.push(Found { source: Source::file(name, path), format });
+                    self.discovery
+                        .files
+                        .push(FoundFile { source: Source::file(name, path), format });
                 }
             }
         }
     }
 
-    fn add_standard_input(&mut self, format: Format) {
+    fn add_standard_input(&mut self, format: FileFormat) {
         if self.seen.insert(STANDARD_INPUT.to_owned()) {
-            self.discovery.files.push(Found { source: Source::standard_input(), format });
+            self.discovery.files.push(FoundFile { source: Source::standard_input(), format });
         }
     }
 
     fn fail(&mut self, file: &str, problem: Problem) {
-        let place = Place { file: file.to_owned(), row: None };
+        let place = FileLocation { file: file.to_owned(), row: None };
         self.discovery.problems.push(Unreadable { place, problem });
     }
 }
@@ -178,7 +180,7 @@ mod tests {
             path => folder.path().join(path).to_str().unwrap().to_owned(),
         };
         let arguments: Vec<String> = arguments.iter().map(at).collect();
-        discover(&arguments, &naming, Format::JsonLines)
+        discover(&arguments, &naming, FileFormat::JsonLines)
     }
 
     #[test]
@@ -193,8 +195,8 @@ mod tests {
     fn patterns_and_plain_files_are_found() {
         let discovery = found(&folder(), &["docs/*.md", "README", "-", "-"]);
         assert_eq!(names(&discovery), ["docs/b.md", "README", "-"]);
-        assert_eq!(discovery.files[1].format, Format::PlainText);
-        assert_eq!(discovery.files[2].format, Format::JsonLines);
+        assert_eq!(discovery.files[1].format, FileFormat::PlainText);
+        assert_eq!(discovery.files[2].format, FileFormat::JsonLines);
     }
 
     #[test]
@@ -203,7 +205,7 @@ mod tests {
         let given = ["docs/a.txt", "other/docs/a.txt"];
         assert_eq!(names(&found(&folder, &given)), given);
         let whole = given.map(|path| folder.path().join(path).to_str().unwrap().to_owned());
-        let discovery = discover(&whole, &Naming::as_given(), Format::JsonLines);
+        let discovery = discover(&whole, &Naming::as_given(), FileFormat::JsonLines);
         assert_eq!(names(&discovery), whole);
     }
 

@@ -22,7 +22,7 @@ use crate::reader::Reader;
 
 /// A file format that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum FileFormat {
     /// Text in any common encoding.
     PlainText,
     /// CommonMark.
@@ -52,19 +52,19 @@ pub(crate) struct Entry {
     reader: Reader,
 }
 
-const ALL: [Format; 9] = [
-    Format::PlainText,
-    Format::Markdown,
-    Format::Html,
-    Format::JsonLines,
-    Format::Csv,
-    Format::Parquet,
-    Format::ArrowIpc,
-    Format::Pdf,
-    Format::RustSource,
+const ALL: [FileFormat; 9] = [
+    FileFormat::PlainText,
+    FileFormat::Markdown,
+    FileFormat::Html,
+    FileFormat::JsonLines,
+    FileFormat::Csv,
+    FileFormat::Parquet,
+    FileFormat::ArrowIpc,
+    FileFormat::Pdf,
+    FileFormat::RustSource,
 ];
 
-impl Format {
+impl FileFormat {
     fn entry(self) -> &'static Entry {
         match self {
             Self::PlainText => &plain_text::ENTRY,
@@ -105,7 +105,7 @@ impl Format {
     }
 }
 
-impl FromStr for Format {
+impl FromStr for FileFormat {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
@@ -122,14 +122,14 @@ mod tests {
 
     #[test]
     fn names_and_extensions_belong_to_one_format() {
-        for format in Format::all() {
-            assert_eq!(format.name().parse::<Format>().unwrap(), format);
+        for format in FileFormat::all() {
+            assert_eq!(format.name().parse::<FileFormat>().unwrap(), format);
             for extension in format.extensions() {
                 let path = format!("a/b.{}", extension.to_uppercase());
-                assert_eq!(Format::of_path(Path::new(&path)), Some(format));
+                assert_eq!(FileFormat::of_path(Path::new(&path)), Some(format));
             }
         }
-        assert_eq!(Format::of_path(Path::new("Makefile")), None);
-        assert!("word".parse::<Format>().is_err());
+        assert_eq!(FileFormat::of_path(Path::new("Makefile")), None);
+        assert!("word".parse::<FileFormat>().is_err());
     }
 }

@@ -20,11 +20,11 @@ mod source;
 mod table;
 mod unreadable;
 
-pub use discover::{Discovery, Found, discover};
+pub use discover::{Discovery, FoundFile, discover};
 pub use export::{Export, ExportError, ExportFormat};
-pub use format::Format;
+pub use format::FileFormat;
 pub use naming::Naming;
 pub use options::{Columns, Options};
-pub use read::{Documents, read};
+pub use read::{FileDocuments, read};
 pub use source::Source;
-pub use unreadable::{Place, Problem, Unreadable};
+pub use unreadable::{FileLocation, Problem, Unreadable};

@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use clew_core::{Attributes, Document, DocumentId, Violations};
 
 use crate::reader::{Open, Reader, Rows, WholeText};
-use crate::{Format, Options, Place, Problem, Source, Unreadable};
+use crate::{FileFormat, FileLocation, Options, Problem, Source, Unreadable};
 
 /// Iterator over the documents of a file, which are read on demand.
-pub type Documents = Box<dyn Iterator<Item = Result<Document, Unreadable>> + Send>;
+pub type FileDocuments = Box<dyn Iterator<Item = Result<Document, Unreadable>> + Send>;
 
 /// Reads `source` as `format`.
 ///
@@ -17,7 +17,7 @@ pub type Documents = Box<dyn Iterator<Item = Result<Document, Unreadable>> + Sen
 /// the name of the source, `#` and the number of the row or line, from 1. A row that cannot be read
 /// is reported with its number, and reading continues after it, unless the structure of the file
 /// itself is broken.
-pub fn read(source: Source, format: Format, options: &Options) -> Documents {
+pub fn read(source: Source, format: FileFormat, options: &Options) -> FileDocuments {
     let options = options.clone();
     let name = source.name().to_owned();
     match format.reader() {
@@ -80,7 +80,7 @@ fn contain_panic<T>(parse: impl FnOnce() -> T) -> Result<T, Problem> {
 }
 
 fn unreadable(file: &str, row: Option<u64>, problem: Problem) -> Unreadable {
-    Unreadable { place: Place { file: file.to_owned(), row }, problem }
+    Unreadable { place: FileLocation { file: file.to_owned(), row }, problem }
 }
 
 struct RowDocuments {

@@ -8,7 +8,7 @@ use std::io;
 #[error("{place}: {problem}")]
 pub struct Unreadable {
     /// Place of the error.
-    pub place: Place,
+    pub place: FileLocation,
     /// Description of the error.
     #[source]
     pub problem: Problem,
@@ -16,14 +16,14 @@ pub struct Unreadable {
 
 /// A file, or a row of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FileLocation {
     /// Name of the file, which is also the id of its document if it is a single document.
     pub file: String,
     /// Number of the row or line, from 1.
     pub row: Option<u64>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FileLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.row {
             None => f.write_str(&self.file),

@@ -13,25 +13,25 @@ use arrow::array::{
 };
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use clew_core::{Document, Limits, MediaType};
-use clew_formats::{Columns, Format, Options, Problem, Source, Unreadable, read};
+use clew_formats::{Columns, FileFormat, Options, Problem, Source, Unreadable, read};
 use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
 
-fn read_bytes(bytes: impl Into<Vec<u8>>, format: Format) -> Vec<Result<Document, Unreadable>> {
+fn read_bytes(bytes: impl Into<Vec<u8>>, format: FileFormat) -> Vec<Result<Document, Unreadable>> {
     read(Source::bytes("file", bytes.into()), format, &Options::default()).collect()
 }
 
-fn documents(bytes: impl Into<Vec<u8>>, format: Format) -> Vec<Document> {
+fn documents(bytes: impl Into<Vec<u8>>, format: FileFormat) -> Vec<Document> {
     read_bytes(bytes, format).into_iter().map(Result::unwrap).collect()
 }
 
-fn only(bytes: impl Into<Vec<u8>>, format: Format) -> Document {
+fn only(bytes: impl Into<Vec<u8>>, format: FileFormat) -> Document {
     let mut documents = documents(bytes, format);
     assert_eq!(documents.len(), 1);
     documents.remove(0)
 }
 
-fn problem(bytes: impl Into<Vec<u8>>, format: Format) -> Unreadable {
+fn problem(bytes: impl Into<Vec<u8>>, format: FileFormat) -> Unreadable {
     let mut outcomes = read_bytes(bytes, format);
     assert_eq!(outcomes.len(), 1, "{outcomes:?}");
     outcomes.remove(0).unwrap_err()
@@ -44,14 +44,14 @@ fn attribute<'a>(document: &'a Document, name: &str) -> Option<&'a str> {
 
 #[test]
 fn whole_files_are_one_document_called_after_the_file() {
-    let text = only("Just text.\n", Format::PlainText);
+    let text = only("Just text.\n", FileFormat::PlainText);
     assert_eq!((text.id.as_str(), text.text.as_str()), ("file", "Just text.\n"));
     assert_eq!((text.media_type, text.title.as_str()), (MediaType::Plain, ""));
-    let markdown = only("# Title\n\nBody.\n", Format::Markdown);
+    let markdown = only("# Title\n\nBody.\n", FileFormat::Markdown);
     assert_eq!((markdown.media_type, markdown.title.as_str()), (MediaType::Markdown, "Title"));
-    let rust = only("//! Docs.\nfn main() {}\n", Format::RustSource);
+    let rust = only("//! Docs.\nfn main() {}\n", FileFormat::RustSource);
     assert_eq!((rust.text.as_str(), rust.title.as_str()), ("Docs.\n", "file"));
-    assert!(read_bytes("fn main() {}\n", Format::RustSource).is_empty());
+    assert!(read_bytes("fn main() {}\n", FileFormat::RustSource).is_empty());
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn web_pages_keep_their_sections() {
         <body><h1>Top</h1><p>One <b>bold</b> &lt;word&gt; and a <a href=\"/x\">link</a>.</p>\
         <h2>Part</h2><ul><li>first</li><li>second</li></ul><script>alert(1)</script>\
         <table><tr><td>a</td><td>b</td></tr></table></body></html>";
-    let document = only(page, Format::Html);
+    let document = only(page, FileFormat::Html);
     assert_eq!(document.title, "Café & more");
     assert_eq!(document.media_type, MediaType::Markdown);
     for expected in
@@ -75,9 +75,9 @@ fn web_pages_keep_their_sections() {
 fn legacy_encodings_are_read_in_every_text_format() {
     let text = "Le cœur a ses raisons que la raison ne connaît point; déjà vu à l’été.";
     let legacy = encoding_rs::WINDOWS_1252.encode(text).0.into_owned();
-    assert_eq!(only(legacy, Format::PlainText).text, text);
+    assert_eq!(only(legacy, FileFormat::PlainText).text, text);
     let rows = format!("text,title\n\"{text}\",Pensées\n");
-    let csv = only(encoding_rs::WINDOWS_1252.encode(&rows).0.into_owned(), Format::Csv);
+    let csv = only(encoding_rs::WINDOWS_1252.encode(&rows).0.into_owned(), FileFormat::Csv);
     assert_eq!((csv.text.as_str(), csv.title.as_str()), (text, "Pensées"));
 }
 
@@ -92,7 +92,7 @@ fn json_lines_are_documents_and_bad_ones_are_passed_over() {
         "\n[1]\n{\"text\":\"  \"}\n",
         r#"{"id":"last","text":"no line break behind"}"#,
     );
-    let outcomes = read_bytes(lines, Format::JsonLines);
+    let outcomes = read_bytes(lines, FileFormat::JsonLines);
     let (good, bad): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     let good: Vec<Document> = good.into_iter().map(Result::unwrap).collect();
     let ids: Vec<&str> = good.iter().map(|document| document.id.as_str()).collect();
@@ -126,14 +126,14 @@ fn labels_come_as_a_list_or_one_text_and_what_is_none_is_refused() {
         "\n",
         r#"{"text":"six","labels":{"a":"b"}}"#,
     );
-    let outcomes = read_bytes(lines, Format::JsonLines);
+    let outcomes = read_bytes(lines, FileFormat::JsonLines);
     let labels: Vec<Option<String>> = outcomes
         .iter()
         .map(|outcome| outcome.as_ref().ok().map(|document| document.labels.to_string()))
         .collect();
     let good = ["a,b", "a,c", ""].map(|labels| Some(labels.to_owned()));
     assert_eq!(labels, [good.to_vec(), vec![None; 3]].concat());
-    let csv = only("text,labels\nfour,\"x,y\"\n".to_owned(), Format::Csv);
+    let csv = only("text,labels\nfour,\"x,y\"\n".to_owned(), FileFormat::Csv);
     assert_eq!(csv.labels.to_string(), "x,y");
 }
 
@@ -143,7 +143,7 @@ fn a_line_that_is_too_long_does_not_hide_the_next() {
     let options = Options { limits, ..Options::default() };
     let lines = format!("{{\"text\":\"{}\"}}\n{{\"text\":\"short\"}}\n", "x".repeat(2 << 20));
     let outcomes: Vec<_> =
-        read(Source::bytes("file", lines.into_bytes()), Format::JsonLines, &options).collect();
+        read(Source::bytes("file", lines.into_bytes()), FileFormat::JsonLines, &options).collect();
     assert!(matches!(outcomes[0].as_ref().unwrap_err().problem, Problem::TooLarge { .. }));
     assert_eq!(outcomes[1].as_ref().unwrap().text, "short");
 }
@@ -155,14 +155,14 @@ fn csv_rows_are_documents() {
         .to_vec();
     let columns = Columns { text: "body".to_owned(), id: "key".to_owned(), ..Columns::default() };
     let options = Options { columns, ..Options::default() };
-    let outcomes: Vec<_> = read(Source::bytes("t.csv", bytes), Format::Csv, &options).collect();
+    let outcomes: Vec<_> = read(Source::bytes("t.csv", bytes), FileFormat::Csv, &options).collect();
     let first = outcomes[0].as_ref().unwrap();
     assert_eq!(first.text, "one, with \"quotes\"\nand a break");
     assert_eq!((first.id.as_str(), attribute(first, "year")), ("k1", Some("1999")));
     assert_eq!(outcomes[1].as_ref().unwrap().id.as_str(), "t.csv#2");
     assert_eq!(outcomes[2].as_ref().unwrap_err().place.to_string(), "t.csv:3");
     assert_eq!(outcomes[3].as_ref().unwrap().text, "four");
-    assert!(problem("a,b\n1,2\n", Format::Csv).to_string().contains("column"));
+    assert!(problem("a,b\n1,2\n", FileFormat::Csv).to_string().contains("column"));
 }
 
 fn table() -> RecordBatch {
@@ -203,9 +203,9 @@ fn as_arrow_stream(batch: &RecordBatch) -> Vec<u8> {
 fn tables_are_documents() {
     let batch = table();
     for (bytes, format) in [
-        (as_parquet(&batch), Format::Parquet),
-        (as_arrow_file(&batch), Format::ArrowIpc),
-        (as_arrow_stream(&batch), Format::ArrowIpc),
+        (as_parquet(&batch), FileFormat::Parquet),
+        (as_arrow_file(&batch), FileFormat::ArrowIpc),
+        (as_arrow_stream(&batch), FileFormat::ArrowIpc),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
@@ -235,11 +235,11 @@ fn columns_without_a_place_are_refused_unless_ignored() {
         ("tags", Arc::new(tags.finish()) as ArrayRef),
     ])
     .unwrap();
-    assert!(problem(as_parquet(&batch), Format::Parquet).to_string().contains("`tags`"));
+    assert!(problem(as_parquet(&batch), FileFormat::Parquet).to_string().contains("`tags`"));
     let columns = Columns { ignored: vec!["tags".to_owned()], ..Columns::default() };
     let options = Options { columns, ..Options::default() };
     let source = Source::bytes("file", as_parquet(&batch));
-    let documents: Vec<_> = read(source, Format::Parquet, &options).collect();
+    let documents: Vec<_> = read(source, FileFormat::Parquet, &options).collect();
     assert_eq!(documents[0].as_ref().unwrap().text, "one");
 }
 
@@ -285,25 +285,25 @@ fn pdf_page(content: &str, drawings: &[String]) -> Vec<u8> {
 #[test]
 fn text_of_pdf_is_read() {
     let content = "BT /F 12 Tf 20 200 Td (Hello from a page) Tj ET";
-    let document = only(pdf_page(content, &[]), Format::Pdf);
+    let document = only(pdf_page(content, &[]), FileFormat::Pdf);
     assert!(document.text.contains("Hello from a page"), "{:?}", document.text);
-    assert!(matches!(problem(pdf_page("", &[]), Format::Pdf).problem, Problem::NoText));
+    assert!(matches!(problem(pdf_page("", &[]), FileFormat::Pdf).problem, Problem::NoText));
 }
 
 #[test]
 fn drawings_that_draw_themselves_are_refused() {
     for resources in ["/Resources << /XObject << /X 6 0 R >> >>", ""] {
-        let unreadable = problem(pdf_page("/X Do", &[resources.to_owned()]), Format::Pdf);
+        let unreadable = problem(pdf_page("/X Do", &[resources.to_owned()]), FileFormat::Pdf);
         assert!(unreadable.to_string().contains("drawings"), "{unreadable}");
     }
 }
 
 #[test]
 fn broken_files_are_reported() {
-    for format in Format::all().filter(|format| *format != Format::RustSource) {
+    for format in FileFormat::all().filter(|format| *format != FileFormat::RustSource) {
         assert_eq!(problem("\0\u{1}\u{2}\u{3}", format).place.to_string(), "file", "{format:?}");
     }
-    for format in [Format::PlainText, Format::Markdown, Format::Html] {
+    for format in [FileFormat::PlainText, FileFormat::Markdown, FileFormat::Html] {
         assert!(matches!(problem(" \n", format).problem, Problem::NoText), "{format:?}");
         let limits = Limits { document_bytes: 10, ..Limits::default() };
         let options = Options { limits, ..Options::default() };
@@ -313,17 +313,17 @@ fn broken_files_are_reported() {
     }
     let parquet = as_parquet(&table());
     assert!(
-        problem(&parquet[..parquet.len() - 9], Format::Parquet).to_string().contains("Parquet")
+        problem(&parquet[..parquet.len() - 9], FileFormat::Parquet).to_string().contains("Parquet")
     );
     let absent = Source::file("gone", "/nonexistent/file");
-    let outcome = read(absent, Format::Csv, &Options::default()).next().unwrap();
+    let outcome = read(absent, FileFormat::Csv, &Options::default()).next().unwrap();
     assert!(matches!(outcome.unwrap_err().problem, Problem::Io(_)));
 }
 
 #[test]
 fn deep_pages_are_refused_before_they_are_parsed() {
     for page in ["<div>".repeat(100_000), "<div>x".repeat(300), "<p><b>".repeat(100_000)] {
-        assert!(problem(page, Format::Html).to_string().contains("nested"));
+        assert!(problem(page, FileFormat::Html).to_string().contains("nested"));
     }
 }
 
@@ -356,7 +356,7 @@ proptest! {
 
     #[test]
     fn no_bytes_bring_a_reader_down(bytes in any_file()) {
-        for format in Format::all() {
+        for format in FileFormat::all() {
             for outcome in read_bytes(bytes.clone(), format).into_iter().flatten() {
                 prop_assert!(!outcome.text.trim().is_empty());
             }

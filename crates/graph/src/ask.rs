@@ -19,7 +19,7 @@ const RESET: f64 = 0.5;
 
 /// Paths between two entities.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Connection {
+pub struct EntityPaths {
     /// Paths, the shortest first.
     pub paths: Vec<Vec<RelationEdge>>,
     /// Entities on the paths, by key.
@@ -45,14 +45,14 @@ pub fn connect(
     from: (&str, Subgraph),
     to: (&str, Subgraph),
     limits: PathLimits,
-) -> Result<Connection, Error> {
+) -> Result<EntityPaths, Error> {
     let (start, end) = (meant("from", from.0, &from.1)?, meant("to", to.0, &to.1)?);
     let graph = union([from.1, to.1]);
     let paths = paths(&graph, &start, &end, limits);
     let edges = paths.iter().flatten();
     let keys: BTreeSet<&EntityKey> = edges.flat_map(|edge| [&edge.head, &edge.tail]).collect();
     let on_paths = graph.entities.iter().filter(|node| keys.contains(&node.key));
-    Ok(Connection { entities: on_paths.cloned().collect(), paths })
+    Ok(EntityPaths { entities: on_paths.cloned().collect(), paths })
 }
 
 /// Returns the query for the part of a graph that [`rank`] ranks.
@@ -102,7 +102,7 @@ mod tests {
         from_openie(lines).unwrap().into_graph().unwrap()
     }
 
-    fn connected(from: &str, to: &str) -> Result<Connection, Error> {
+    fn connected(from: &str, to: &str) -> Result<EntityPaths, Error> {
         let graph = graph();
         let part = |name| graph.subgraph(&half_way(name, 4));
         connect((from, part(from)), (to, part(to)), LIMITS)
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(texts, ["was born in", "lies in"]);
         let names: Vec<&str> = found.entities.iter().map(|entity| entity.name.as_str()).collect();
         assert_eq!(names, ["Ada", "Lodz", "Poland"]);
-        assert_eq!(connected("Ada", "Rome").unwrap(), Connection::default());
+        assert_eq!(connected("Ada", "Rome").unwrap(), EntityPaths::default());
     }
 
     #[test]

@@ -55,7 +55,7 @@ mod word;
 use clew_core::{Cost, Extraction, ExtractionTask};
 use clew_text::one_line;
 
-pub use ask::{Connection, connect, half_way, rank, reach};
+pub use ask::{EntityPaths, connect, half_way, rank, reach};
 pub use described::{DescribedEntity, describe, entity_text};
 pub use exchange::{
     Imported, ImportedPassage, from_graphml, from_openie, import, to_graphml, to_json,

@@ -18,7 +18,7 @@ pub struct Changes {
     /// Points that were inserted.
     pub inserted: BTreeSet<PointId>,
     /// Mergings, in their order.
-    pub merged: Vec<Merging>,
+    pub merged: Vec<PointMerge>,
     /// Entities that points brought and the graph did not know (footnote 3).
     pub entities_inserted: BTreeSet<EntityKey>,
     /// Mean number of entities per point before the step, as in table 3; 0 without points.
@@ -45,7 +45,7 @@ impl Changes {
 
 /// Points that became one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Merging {
+pub struct PointMerge {
     /// Points that were merged and no longer exist.
     pub from: BTreeSet<PointId>,
     /// Point that they became.

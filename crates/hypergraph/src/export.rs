@@ -11,7 +11,7 @@ use crate::point::Point;
 
 /// Memory at the end of a step, and the changes of the step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Snapshot {
+pub struct StepState {
     /// Changes of the step.
     pub changes: Changes,
     /// Points, by number.
@@ -34,13 +34,13 @@ pub struct Vertex {
 
 impl Hypergraph {
     /// Returns the current memory.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> StepState {
         let vertex = |node: &EntityNode| Vertex {
             name: node.name.clone(),
             segments: node.segments.clone(),
             is_inserted: self.view().is_inserted(&node.key),
         };
-        Snapshot {
+        StepState {
             changes: self.changes().clone(),
             points: self.points().cloned().collect(),
             vertices: self.vertices().map(|node| (node.key.clone(), vertex(node))).collect(),
@@ -49,8 +49,8 @@ impl Hypergraph {
 }
 
 /// Writes steps as a JSON array of objects with `changes`, `points` and `vertices`, whose fields
-/// are those of [`Snapshot`]. A point is referred to by its number. A segment is its `document`,
+/// are those of [`StepState`]. A point is referred to by its number. A segment is its `document`,
 /// `version` and `ordinal`.
-pub fn to_json(steps: &[Snapshot]) -> String {
+pub fn to_json(steps: &[StepState]) -> String {
     serde_json::to_string(steps).expect("strings and finite numbers can always be written")
 }

@@ -5,14 +5,15 @@
 //!
 //! - A [`Point`] (the paper's memory point, a hyperedge, equation 5) is a description and the two
 //!   or more entities that it is about. It knows the segments that its content came from.
-//! - The [`View`] is the part of the corpus' graph that the question has seen: what was retrieved
-//!   ([`Hypergraph::learn`]), and the entities that points named and the graph did not know.
+//! - The [`SeenGraph`] is the part of the corpus' graph that the question has seen: what was
+//!   retrieved ([`Hypergraph::learn`]), and the entities that points named and the graph did not
+//!   know.
 //! - The [`Hypergraph`] holds both, and only it changes them: by [`Hypergraph::update`],
 //!   [`Hypergraph::insert`] and [`Hypergraph::merge`], in the order of section 3.5 within each
 //!   step.
-//! - A [`Snapshot`] is the memory at the end of a step, with the changes of the step ([`Changes`]).
-//!   It is written as JSON for traces, and as a figure for people ([`svg()`], [`svg_steps`]). A
-//!   reasoner reads [`Hypergraph::text`].
+//! - A [`StepState`] is the memory at the end of a step, with the changes of the step
+//!   ([`Changes`]). It is written as JSON for traces, and as a figure for people ([`svg()`],
+//!   [`svg_steps`]). A reasoner reads [`Hypergraph::text`].
 //!
 //! # Invariants
 //!
@@ -52,14 +53,14 @@ mod segments;
 mod text;
 mod view;
 
-pub use changes::{Changes, Merging};
+pub use changes::{Changes, PointMerge};
 pub use error::Error;
-pub use export::{Snapshot, Vertex, to_json};
+pub use export::{StepState, Vertex, to_json};
 pub use limit::Limit;
 pub use memory::Hypergraph;
-pub use picture::{Figure, figure, svg, svg_steps};
-pub use point::{NamedEntity, Point, PointId};
-pub use view::{ToldRelation, View};
+pub use picture::{Drawing, figure, svg, svg_steps};
+pub use point::{Point, PointEntity, PointId};
+pub use view::{SeenGraph, ToldRelation};
 
 #[cfg(test)]
 mod tests;

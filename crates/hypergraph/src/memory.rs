@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clew_core::{EntityKey, EntityNode, SegmentId, Subgraph};
 
-use crate::changes::{Changes, Merging};
+use crate::changes::{Changes, PointMerge};
 use crate::error::Error;
 use crate::limit::Limit;
-use crate::point::{NamedEntity, Point, PointId};
-use crate::view::{View, neighbours_in};
+use crate::point::{Point, PointEntity, PointId};
+use crate::view::{SeenGraph, neighbours_in};
 
 /// Memory M of one question: points (hyperedges) over the entities (vertices) of the question's
 /// view of the graph (equation 3).
@@ -39,7 +39,7 @@ use crate::view::{View, neighbours_in};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hypergraph {
-    view: View,
+    view: SeenGraph,
     points: BTreeMap<PointId, Point>,
     /// Points that were merged, each with the point that it became part of at that time.
     merged: BTreeMap<PointId, PointId>,
@@ -64,7 +64,7 @@ impl Hypergraph {
     }
 
     /// Returns the graph as the question knows it.
-    pub fn view(&self) -> &View {
+    pub fn view(&self) -> &SeenGraph {
         &self.view
     }
 
@@ -186,18 +186,18 @@ impl Hypergraph {
     pub fn insert(
         &mut self,
         description: &str,
-        entities: &[NamedEntity],
+        entities: &[PointEntity],
         segments: impl IntoIterator<Item = SegmentId>,
     ) -> Result<PointId, Error> {
         let description = checked_description(description)?;
-        for (at, NamedEntity { key, name }) in entities.iter().enumerate() {
+        for (at, PointEntity { key, name }) in entities.iter().enumerate() {
             if key.0.trim().is_empty() || name.trim().is_empty() {
                 return Err(Error::NoName { at });
             }
             Limit::NameBytes.check(name.len().max(key.0.len()))?;
         }
         // The first name of a key counts.
-        let named: BTreeMap<&EntityKey, &NamedEntity> =
+        let named: BTreeMap<&EntityKey, &PointEntity> =
             entities.iter().rev().map(|entity| (&entity.key, entity)).collect();
         if named.len() < 2 {
             return Err(Error::TooFewEntities { got: named.len() });
@@ -253,7 +253,7 @@ impl Hypergraph {
             self.points.remove(id);
             self.merged.insert(*id, point.id);
         }
-        self.changes.merged.push(Merging { from, into: point.id });
+        self.changes.merged.push(PointMerge { from, into: point.id });
         Ok(self.add(point))
     }
 

@@ -8,7 +8,7 @@ use clew_core::{EntityKey, PointFate};
 
 use self::pen::{Ink, Pen, wrapped};
 use crate::changes::Changes;
-use crate::export::Snapshot;
+use crate::export::StepState;
 use crate::point::{Point, PointId};
 
 /// Maximum number of steps in a figure.
@@ -68,20 +68,20 @@ fn colours(fate: PointFate) -> (&'static str, &'static str) {
 ///
 /// If there are more than twenty-four points, those that the step changed are shown first. If there
 /// are more than sixty entities, those of most points are shown first.
-pub fn svg(step: &Snapshot) -> String {
+pub fn svg(step: &StepState) -> String {
     svg_steps(std::slice::from_ref(step))
 }
 
 /// Draws steps side by side, each as [`svg`] does. If there are more than eight, it draws the last
 /// ones.
-pub fn svg_steps(steps: &[Snapshot]) -> String {
-    let Figure { content, width, height } = figure(steps);
+pub fn svg_steps(steps: &[StepState]) -> String {
+    let Drawing { content, width, height } = figure(steps);
     pen::framed(&content, MARGIN, width, height)
 }
 
 /// Content of [`svg_steps`], for a larger figure.
 #[derive(Clone, Debug)]
-pub struct Figure {
+pub struct Drawing {
     /// SVG elements, from 0, 0 on.
     pub content: String,
     /// Width in pixels.
@@ -91,7 +91,7 @@ pub struct Figure {
 }
 
 /// Draws steps side by side, as part of a larger figure.
-pub fn figure(steps: &[Snapshot]) -> Figure {
+pub fn figure(steps: &[StepState]) -> Drawing {
     let earlier = steps.len().saturating_sub(MOST_STEPS);
     let (mut pen, mut bottom) = (Pen::default(), TOP);
     for (number, step) in (0_u32..).zip(&steps[earlier..]) {
@@ -105,11 +105,11 @@ pub fn figure(steps: &[Snapshot]) -> Figure {
     let shown = u32::try_from(steps.len() - earlier).unwrap_or_default().max(1);
     let width = f64::from(shown) * (STEP + APART) - APART;
     legend(&mut pen, bottom + 22.0, earlier);
-    Figure { content: pen.into_content(), width, height: bottom + 30.0 }
+    Drawing { content: pen.into_content(), width, height: bottom + 30.0 }
 }
 
 /// Draws a step from `left` on. Returns its lower end.
-fn draw(pen: &mut Pen, step: &Snapshot, left: f64) -> f64 {
+fn draw(pen: &mut Pen, step: &StepState, left: f64) -> f64 {
     let changes = &step.changes;
     pen.text((left, 10.0), Ink::title(), &format!("Step {}", changes.step));
     pen.text((left, 30.0), Ink::small(), &about(step));
@@ -156,7 +156,7 @@ fn draw(pen: &mut Pen, step: &Snapshot, left: f64) -> f64 {
 }
 
 /// Returns a line about the size of the memory.
-fn about(step: &Snapshot) -> String {
+fn about(step: &StepState) -> String {
     let points = count(step.points.len(), "point", "points");
     let vertices = count(step.vertices.len(), "entity", "entities");
     let changes = &step.changes;
@@ -184,7 +184,7 @@ fn count(number: usize, one: &str, many: &str) -> String {
 }
 
 /// Returns as many points as can be drawn, by number: those that the step changed, then the oldest.
-fn shown_points(step: &Snapshot) -> Vec<&Point> {
+fn shown_points(step: &StepState) -> Vec<&Point> {
     let mut points: Vec<&Point> = step.points.iter().collect();
     points.sort_by_key(|point| (step.changes.fate(point.id) == PointFate::Kept, point.id));
     points.truncate(MOST_POINTS);
@@ -194,7 +194,7 @@ fn shown_points(step: &Snapshot) -> Vec<&Point> {
 
 /// Returns as many entities of the cards as can be drawn, each with the mean height of its points,
 /// from top to bottom, so that few lines cross.
-fn shown_entities<'s>(step: &'s Snapshot, cards: &[Card<'s>]) -> Vec<(&'s EntityKey, f64)> {
+fn shown_entities<'s>(step: &'s StepState, cards: &[Card<'s>]) -> Vec<(&'s EntityKey, f64)> {
     let mut heights: BTreeMap<&EntityKey, Vec<f64>> = BTreeMap::new();
     for card in cards {
         for key in &card.point.entities {
@@ -262,7 +262,7 @@ impl<'s> Card<'s> {
         f64::midpoint(self.top, self.bottom())
     }
 
-    fn draw(&self, pen: &mut Pen, step: &Snapshot) {
+    fn draw(&self, pen: &mut Pen, step: &StepState) {
         let (line, area) = colours(self.fate);
         let names: BTreeSet<&str> = self
             .point

@@ -36,7 +36,7 @@ pub struct Point {
 
 /// Entity as a new point names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedEntity {
+pub struct PointEntity {
     /// Key of the entity.
     pub key: EntityKey,
     /// Name to use if the graph does not know the entity.

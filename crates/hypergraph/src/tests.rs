@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use clew_core::{EntityKey, EntityKind, EntityNode, ErrorKind, RelationEdge, SegmentId, Span};
 use clew_core::{Subgraph, Version};
 
-use crate::{Error, Hypergraph, Limit, NamedEntity, Point, PointId, svg, svg_steps, to_json};
+use crate::{Error, Hypergraph, Limit, Point, PointEntity, PointId, svg, svg_steps, to_json};
 
 fn key(name: &str) -> EntityKey {
     EntityKey(name.to_lowercase())
@@ -17,8 +17,8 @@ fn keys(names: &[&str]) -> BTreeSet<EntityKey> {
     names.iter().map(|name| key(name)).collect()
 }
 
-fn named(names: &[&str]) -> Vec<NamedEntity> {
-    names.iter().map(|name| NamedEntity { key: key(name), name: (*name).to_owned() }).collect()
+fn named(names: &[&str]) -> Vec<PointEntity> {
+    names.iter().map(|name| PointEntity { key: key(name), name: (*name).to_owned() }).collect()
 }
 
 fn segment(ordinal: u32) -> SegmentId {
@@ -57,8 +57,8 @@ fn part(entities: Vec<EntityNode>, relations: Vec<RelationEdge>) -> Subgraph {
 }
 
 /// Returns many entities with different names.
-fn crowd(count: usize) -> Vec<NamedEntity> {
-    let entity = |number: usize| NamedEntity {
+fn crowd(count: usize) -> Vec<PointEntity> {
+    let entity = |number: usize| PointEntity {
         key: EntityKey(format!("n{number}")),
         name: format!("N{number}"),
     };

@@ -6,7 +6,7 @@ use clew_core::{EntityKey, EntityKind, EntityNode, RelationEdge, SegmentId, Subg
 
 use crate::error::Error;
 use crate::limit::Limit;
-use crate::point::NamedEntity;
+use crate::point::PointEntity;
 
 /// Part of a corpus' graph that a question has seen, and the question's own additions: the part of
 /// G that matters to the memory.
@@ -14,7 +14,7 @@ use crate::point::NamedEntity;
 /// The graph of the corpus does not change, because a model's statement for one question is not a
 /// fact for others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
+pub struct SeenGraph {
     entities: BTreeMap<EntityKey, EntityNode>,
     /// Keys of the entities that did not come from the graph.
     inserted: BTreeSet<EntityKey>,
@@ -34,7 +34,7 @@ pub struct ToldRelation {
     pub segments: BTreeSet<SegmentId>,
 }
 
-impl View {
+impl SeenGraph {
     /// Returns the entities of the view, by key.
     pub fn entities(&self) -> impl ExactSizeIterator<Item = &EntityNode> {
         self.entities.values()
@@ -125,7 +125,7 @@ impl View {
     /// relation. Returns the added entities.
     pub(crate) fn tell(
         &mut self,
-        named: &BTreeMap<&EntityKey, &NamedEntity>,
+        named: &BTreeMap<&EntityKey, &PointEntity>,
         text: &str,
         segments: &BTreeSet<SegmentId>,
     ) -> Result<Vec<EntityKey>, Error> {

@@ -12,8 +12,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use clew_core::{
-    Access, Counts, DocumentId, DocumentStatus, Labels, ListQuery, Reembedded, Timestamp, UpperKey,
-    UpperTree, Version,
+    Access, CorpusTree, CorpusTreeKey, Counts, DocumentId, DocumentStatus, Labels, ListQuery,
+    Reembedded, Timestamp, Version,
 };
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
@@ -37,7 +37,7 @@ pub(crate) struct Catalogue {
     /// aside.
     without_structure: RedBlackTreeSetSync<(Version, DocumentId)>,
     /// Nodes of the corpus tree that have a row.
-    upper: RedBlackTreeSetSync<UpperKey>,
+    upper: RedBlackTreeSetSync<CorpusTreeKey>,
     /// Documents with rows that are to be swept.
     unswept: RedBlackTreeSetSync<DocumentId>,
     /// Totals of documents, by the labels that they require.
@@ -98,15 +98,15 @@ impl Catalogue {
         if let Some(status) = record.status(self.wanted) {
             counts.add(&status);
         }
-        if let Some(version) = waits(&record, self.wanted) {
+        if let Some(version) = due_version(&record, self.wanted) {
             self.waiting.insert_mut((version, record.id.clone()));
         }
-        match lacks_something(&record, self.wanted) {
+        match outdated_version(&record, self.wanted) {
             Some((version, false)) => self.outdated.insert_mut((version, record.id.clone())),
             Some((_, true)) => self.outdated_set_aside += 1,
             None => {}
         }
-        if let Some(version) = lacks_structure(&record, self.wanted) {
+        if let Some(version) = structure_due_version(&record, self.wanted) {
             counts.unstructured += 1;
             self.without_structure.insert_mut((version, record.id.clone()));
         }
@@ -127,17 +127,17 @@ impl Catalogue {
         if let Some(status) = record.status(self.wanted) {
             counts.subtract(&status);
         }
-        if let Some(version) = waits(&record, self.wanted) {
+        if let Some(version) = due_version(&record, self.wanted) {
             self.waiting.remove_mut(&(version, id.clone()));
         }
-        match lacks_something(&record, self.wanted) {
+        match outdated_version(&record, self.wanted) {
             Some((version, false)) => {
                 self.outdated.remove_mut(&(version, id.clone()));
             }
             Some((_, true)) => self.outdated_set_aside = self.outdated_set_aside.saturating_sub(1),
             None => {}
         }
-        if let Some(version) = lacks_structure(&record, self.wanted) {
+        if let Some(version) = structure_due_version(&record, self.wanted) {
             counts.unstructured = counts.unstructured.saturating_sub(1);
             self.without_structure.remove_mut(&(version, id.clone()));
         }
@@ -284,28 +284,28 @@ impl Catalogue {
 
     /// Returns the documents that have a tree, by id, each with its record and its key among the
     /// children of a corpus tree node.
-    pub(crate) fn structured(&self) -> impl Iterator<Item = (&Arc<DocumentRecord>, UpperKey)> {
+    pub(crate) fn structured(&self) -> impl Iterator<Item = (&Arc<DocumentRecord>, CorpusTreeKey)> {
         self.records.values().filter_map(|record| {
             let structure = record.structure()?;
             let (version, recipe) = (structure.version, structure.recipe.0);
-            Some((record, UpperKey::of_document(&record.id, version, recipe)))
+            Some((record, CorpusTreeKey::of_document(&record.id, version, recipe)))
         })
     }
 
     /// Returns the corpus tree that should be above the documents that have a tree.
-    pub(crate) fn upper_tree(&self, max_children: u32) -> UpperTree {
+    pub(crate) fn upper_tree(&self, max_children: u32) -> CorpusTree {
         let documents: Vec<_> =
             self.structured().map(|(record, key)| (record.id.clone(), key)).collect();
-        UpperTree::new(&documents, max_children)
+        CorpusTree::new(&documents, max_children)
     }
 
     /// Returns the nodes of the corpus tree that have a row.
-    pub(crate) fn upper(&self) -> &RedBlackTreeSetSync<UpperKey> {
+    pub(crate) fn upper(&self) -> &RedBlackTreeSetSync<CorpusTreeKey> {
         &self.upper
     }
 
     /// Adds nodes of the corpus tree whose rows were written.
-    pub(crate) fn add_upper(&mut self, keys: impl IntoIterator<Item = UpperKey>) {
+    pub(crate) fn add_upper(&mut self, keys: impl IntoIterator<Item = CorpusTreeKey>) {
         self.revision += 1;
         for key in keys {
             self.upper.insert_mut(key);
@@ -313,7 +313,7 @@ impl Catalogue {
     }
 
     /// Removes nodes of the corpus tree whose rows were deleted.
-    pub(crate) fn remove_upper<'a>(&mut self, keys: impl IntoIterator<Item = &'a UpperKey>) {
+    pub(crate) fn remove_upper<'a>(&mut self, keys: impl IntoIterator<Item = &'a CorpusTreeKey>) {
         self.revision += 1;
         for key in keys {
             self.upper.remove_mut(key);
@@ -360,18 +360,18 @@ fn label_sets(record: &DocumentRecord) -> impl Iterator<Item = &Labels> {
 }
 
 /// Returns the version whose chunks are to be made, unless it is set aside.
-fn waits(record: &DocumentRecord, wanted: Wanted) -> Option<Version> {
+fn due_version(record: &DocumentRecord, wanted: Wanted) -> Option<Version> {
     record.due().filter(|_| !is_set_aside(record, wanted)).map(|due| due.version)
 }
 
 /// Returns the version whose searchable chunks do not meet the wanted recipes, and whether it is
 /// set aside.
-fn lacks_something(record: &DocumentRecord, wanted: Wanted) -> Option<(Version, bool)> {
+fn outdated_version(record: &DocumentRecord, wanted: Wanted) -> Option<(Version, bool)> {
     record.outdated().map(|outdated| (outdated.version, is_set_aside(record, wanted)))
 }
 
 /// Returns the version whose tree and graph are to be made, unless they are set aside.
-fn lacks_structure(record: &DocumentRecord, wanted: Wanted) -> Option<Version> {
+fn structure_due_version(record: &DocumentRecord, wanted: Wanted) -> Option<Version> {
     record.structure_due().filter(|_| !is_set_aside(record, wanted)).map(|due| due.version)
 }
 

@@ -6,8 +6,9 @@
 //! A shard is a folder, or a part of a bucket on S3-compatible storage, with four tables: `sources`
 //! (accepted document versions with their text), `chunks` (chunks with their vectors), `nodes`
 //! (nodes of summary trees, with the entities and relations of their segments) and `failures`
-//! (documents that could not be indexed). [`Shard`] is the one writer of a shard. [`ShardReader`]s
-//! are many and cheap and never wait for it. [`Registry`] manages the corpora of a data directory.
+//! (documents that could not be indexed). [`ShardWriter`] is the one writer of a shard.
+//! [`ShardReader`]s are many and cheap and never wait for it. [`Registry`] manages the corpora of a
+//! data directory.
 //!
 //! Any process that reaches a shard's place can take the shard over ([`Takeover`]). The tables
 //! themselves refuse the writes of every earlier owner (`fence.rs`), so an owner's memory always
@@ -80,12 +81,12 @@ pub use registry::format::Registered;
 #[doc(hidden)]
 pub use registry::format::act_as_next_release;
 pub use settings::{ShardSettings, Takeover, Tuning};
-pub use shard::Shard;
-pub use shard::plan::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
-pub use storage::Place;
+pub use shard::ShardWriter;
+pub use shard::plan::{MaintenancePlan, MaintenanceReport, MaintenanceStep, ShardStatistics, plan};
+pub use storage::Storage;
 pub use storage::probe::{Broken, Probed};
 pub use storage::s3::{ObjectStoreSettings, Secret};
-pub use storage::url::Location;
+pub use storage::url::StorageUrl;
 pub use table::kind::TableKind;
 pub use table::statistics::TableStatistics;
 pub use table::vectors::VectorColumn;
@@ -93,6 +94,7 @@ pub use values::derived::{Committed, DerivedDocument, EmbeddedChunk};
 pub use values::due::{DueDocument, Lag};
 pub use values::failure::Failure;
 pub use values::nodes::{
-    DocumentNodes, DocumentSegments, NodeRow, SegmentNode, StructuredDocument, UpperGap, UpperRow,
+    CorpusTreeRow, DocumentNodes, DocumentSegments, MissingNode, NodeRow, SegmentNode,
+    StructuredDocument,
 };
-pub use values::offer::{Offer, Outcome};
+pub use values::offer::{Offer, OfferResult};

@@ -18,8 +18,8 @@ use crate::error::{Error, Result};
 use crate::registry::folder::FolderRegistry;
 use crate::registry::format::Registered;
 use crate::registry::objects::ObjectRegistry;
-use crate::storage::url::Location;
-use crate::storage::{self, Place};
+use crate::storage::url::StorageUrl;
+use crate::storage::{self, Storage};
 
 /// Corpora of a data directory.
 #[derive(Clone, Debug)]
@@ -37,13 +37,13 @@ impl Registry {
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] and [`Error::DiskFull`] from the storage.
-    pub async fn open(location: &Location) -> Result<Self> {
-        Self::open_place(&Place::of(location).await?).await
+    pub async fn open(location: &StorageUrl) -> Result<Self> {
+        Self::open_place(&Storage::of(location).await?).await
     }
 
     /// Opens the registry in a place; see [`Registry::open`].
     #[doc(hidden)]
-    pub async fn open_place(place: &Place) -> Result<Self> {
+    pub async fn open_place(place: &Storage) -> Result<Self> {
         Ok(Self(match place.kind() {
             storage::Kind::Folder(folder) => Kind::Folder(FolderRegistry::open(folder).await?),
             storage::Kind::Objects(objects) => Kind::Objects(ObjectRegistry::open(objects).await?),
@@ -176,7 +176,7 @@ impl Registry {
         &self,
         settings: &CorpusSettings,
         digest: &str,
-    ) -> Result<Option<(CorpusSettings, Place)>> {
+    ) -> Result<Option<(CorpusSettings, Storage)>> {
         match &self.0 {
             Kind::Folder(registry) => registry.begin_restore(settings, digest).await,
             Kind::Objects(registry) => registry.begin_restore(settings, digest).await,
@@ -196,8 +196,8 @@ impl Registry {
         }
     }
 
-    /// Returns the place of a shard, to be opened with [`crate::Shard::open`].
-    pub fn shard_place(&self, corpus: &CorpusSettings, shard: ShardIndex) -> Place {
+    /// Returns the place of a shard, to be opened with [`crate::ShardWriter::open`].
+    pub fn shard_place(&self, corpus: &CorpusSettings, shard: ShardIndex) -> Storage {
         match &self.0 {
             Kind::Folder(registry) => registry.corpus_place(&corpus.name),
             Kind::Objects(registry) => registry.corpus_place(corpus),

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::read::reader::ShardReader;
 use crate::read::view::{Publisher, Snapshot};
 use crate::settings::{ShardSettings, Takeover};
-use crate::storage::Place;
+use crate::storage::Storage;
 use crate::storage::erasure_mark::ErasureMark;
 use crate::storage::memories::MemoryFiles;
 use crate::table::Stored;
@@ -34,7 +34,7 @@ use crate::table::vectors::Vectors;
 
 /// Writer of one shard. Only the newest owner's writes succeed. Readers are independent of it.
 #[derive(Debug)]
-pub struct Shard {
+pub struct ShardWriter {
     pub(crate) settings: ShardSettings,
     pub(crate) sources: Stored,
     pub(crate) chunks: Stored,
@@ -44,14 +44,14 @@ pub struct Shard {
     pub(crate) publisher: Publisher,
     pub(crate) erasure: ErasureMark,
     pub(crate) memories: MemoryFiles,
-    place: Place,
+    place: Storage,
     /// Instant since which the settings have been in effect.
     settled_at: Instant,
     /// Whether a write began and its outcome is not known.
     is_in_doubt: bool,
 }
 
-impl Shard {
+impl ShardWriter {
     /// Opens the shard in `place` and creates missing tables. Takes the shard over if asked to, and
     /// reads its state from the tables: a scan of all columns that hold no text and no vector.
     ///
@@ -61,7 +61,11 @@ impl Shard {
     /// not fit otherwise, [`Error::Corrupt`] if a table cannot be read, [`Error::LostRace`] if
     /// another process took the shard over at the same time or later, and [`Error::Unavailable`]
     /// and [`Error::DiskFull`] from the storage.
-    pub async fn open(place: &Place, settings: ShardSettings, takeover: Takeover) -> Result<Self> {
+    pub async fn open(
+        place: &Storage,
+        settings: ShardSettings,
+        takeover: Takeover,
+    ) -> Result<Self> {
         settings.check()?;
         place.make("make the shard's folder").await?;
         let connection = place.connect().await?;
@@ -114,7 +118,7 @@ impl Shard {
     }
 
     /// Returns where the shard is stored.
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Storage {
         &self.place
     }
 
@@ -162,9 +166,9 @@ impl Shard {
     /// itself.
     ///
     /// # Errors
-    /// Returns the errors of [`Shard::open`]. Returns [`Error::LostRace`] if another owner wrote.
-    /// Nothing is read then, so that no state of another owner is taken for this one's, and the
-    /// shard writes no more.
+    /// Returns the errors of [`ShardWriter::open`]. Returns [`Error::LostRace`] if another owner
+    /// wrote. Nothing is read then, so that no state of another owner is taken for this one's, and
+    /// the shard writes no more.
     pub async fn reload(&mut self) -> Result<()> {
         self.is_in_doubt = true;
         let tables = [&mut self.sources, &mut self.chunks, &mut self.nodes, &mut self.failures];
@@ -191,8 +195,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Begins a write. From here until [`Shard::end_write`] the state is in doubt, also if the
-    /// caller drops the write half-way.
+    /// Begins a write. From here until [`ShardWriter::end_write`] the state is in doubt, also if
+    /// the caller drops the write half-way.
     pub(crate) async fn begin_write(&mut self) -> Result<()> {
         for kind in TableKind::ALL {
             self.table(kind).check_owned().await?;

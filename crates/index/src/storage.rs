@@ -27,11 +27,11 @@ use object_store::ObjectStore;
 use crate::error::{Error, Result};
 use crate::storage::objects::Objects;
 use crate::storage::session::session;
-use crate::storage::url::Location;
+use crate::storage::url::StorageUrl;
 
 /// Storage location that all possible owners of a shard can reach.
 #[derive(Clone, Debug)]
-pub struct Place(Kind);
+pub struct Storage(Kind);
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
@@ -39,19 +39,19 @@ pub(crate) enum Kind {
     Objects(Objects),
 }
 
-impl From<&Path> for Place {
+impl From<&Path> for Storage {
     fn from(folder: &Path) -> Self {
         Self(Kind::Folder(folder.to_owned()))
     }
 }
 
-impl From<Objects> for Place {
+impl From<Objects> for Storage {
     fn from(objects: Objects) -> Self {
         Self(Kind::Objects(objects))
     }
 }
 
-impl Place {
+impl Storage {
     /// Returns a place below a prefix of an existing store. For tests that bring stores which fail.
     #[doc(hidden)]
     pub fn in_store(store: Arc<dyn ObjectStore>, prefix: &str) -> Self {
@@ -68,7 +68,7 @@ impl Place {
     }
 
     /// Connects to the place of a location.
-    pub(crate) async fn of(location: &Location) -> Result<Self> {
+    pub(crate) async fn of(location: &StorageUrl) -> Result<Self> {
         const DOING: &str = "connect to the object store";
         match &location.0 {
             url::Kind::Folder(folder) => Ok(Self::from(folder.as_path())),
@@ -175,7 +175,7 @@ impl Place {
         }
     }
 
-    /// Writes a file as [`Place::put_file`] does, unless it exists. Returns whether it did not
+    /// Writes a file as [`Storage::put_file`] does, unless it exists. Returns whether it did not
     /// exist.
     pub(crate) async fn put_new_file(
         &self,
@@ -192,7 +192,7 @@ impl Place {
         }
     }
 
-    /// Writes a file as [`Place::put_file`] does, unless its content is no longer `expected`.
+    /// Writes a file as [`Storage::put_file`] does, unless its content is no longer `expected`.
     /// Returns whether it was. In a folder, another process may write between the comparison and
     /// the write.
     pub(crate) async fn replace_file(
@@ -266,7 +266,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl Storage {
     /// Removes the folders inside that hold no files, and the place's own folder if nothing is
     /// left. Does nothing on object storage.
     pub(crate) async fn remove_empty_folders(&self, doing: &'static str) -> Result<()> {

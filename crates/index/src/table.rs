@@ -29,7 +29,7 @@ use lancedb::datafusion::prelude::Expr;
 use lancedb::query::{QueryBase, Select};
 
 use crate::error::{Cause, Error, Operation, Result};
-use crate::storage::Place;
+use crate::storage::Storage;
 use crate::storage::durable::SyncedFolder;
 use crate::table::engine::{run, scan};
 use crate::table::fence::Fence;
@@ -45,7 +45,7 @@ pub(crate) struct Stored {
     table: Table,
     /// Commit handler that all commits go through.
     fence: Arc<Fence>,
-    place: Place,
+    place: Storage,
     /// Files known to be synced. `None` before the first sync and while one runs on another thread.
     synced: Option<SyncedFolder>,
 }

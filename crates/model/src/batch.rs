@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 
 /// Layout of texts of different lengths in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum BatchLayout {
     /// Each text is padded to the length of the longest in its batch.
     Padded,
     /// Texts follow one another without gaps.
@@ -18,11 +18,11 @@ pub enum Layout {
 
 /// Upper bound on the size of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
+pub struct BatchBudget {
     /// Maximum number of tokens computed at once, padding included.
     pub tokens: NonZeroUsize,
     /// Whether padding is computed.
-    pub layout: Layout,
+    pub layout: BatchLayout,
 }
 
 /// Groups texts of `lengths` tokens into batches within `budget`, longest texts first, so that the
@@ -31,7 +31,7 @@ pub struct Budget {
 /// Returns the indices of `lengths`, each exactly once. A batch exceeds the budget only if it is a
 /// single text that is longer than the budget. A text without tokens counts as one token, which
 /// bounds the number of texts in a batch.
-pub fn plan(lengths: &[usize], budget: Budget) -> Vec<Vec<usize>> {
+pub fn plan(lengths: &[usize], budget: BatchBudget) -> Vec<Vec<usize>> {
     let mut by_length: Vec<usize> = (0..lengths.len()).collect();
     by_length.sort_by_key(|&index| std::cmp::Reverse(lengths[index]));
 
@@ -41,8 +41,8 @@ pub fn plan(lengths: &[usize], budget: Budget) -> Vec<Vec<usize>> {
     for index in by_length {
         let length = lengths[index].max(1);
         let cost = match budget.layout {
-            Layout::Padded => longest,
-            Layout::Packed => length,
+            BatchLayout::Padded => longest,
+            BatchLayout::Packed => length,
         };
         match batches.last_mut() {
             Some(batch) if filled.saturating_add(cost) <= budget.tokens.get() => {
@@ -65,29 +65,29 @@ mod tests {
 
     use super::*;
 
-    fn budget(tokens: usize, layout: Layout) -> Budget {
-        Budget { tokens: NonZeroUsize::new(tokens).unwrap(), layout }
+    fn budget(tokens: usize, layout: BatchLayout) -> BatchBudget {
+        BatchBudget { tokens: NonZeroUsize::new(tokens).unwrap(), layout }
     }
 
-    fn cost(batch: &[usize], lengths: &[usize], layout: Layout) -> usize {
+    fn cost(batch: &[usize], lengths: &[usize], layout: BatchLayout) -> usize {
         let costs = batch.iter().map(|&index| lengths[index].max(1));
         match layout {
-            Layout::Padded => costs.max().unwrap_or(0) * batch.len(),
-            Layout::Packed => costs.sum(),
+            BatchLayout::Padded => costs.max().unwrap_or(0) * batch.len(),
+            BatchLayout::Packed => costs.sum(),
         }
     }
 
     #[test]
     fn texts_of_similar_length_go_together() {
-        let batches = plan(&[3, 100, 2, 90, 4], budget(200, Layout::Padded));
+        let batches = plan(&[3, 100, 2, 90, 4], budget(200, BatchLayout::Padded));
         assert_eq!(batches, [vec![1, 3], vec![4, 0, 2]]);
     }
 
     #[test]
     fn packed_batches_hold_more_texts_than_padded_ones() {
         let lengths = [10, 9, 1, 1];
-        assert_eq!(plan(&lengths, budget(21, Layout::Packed)).len(), 1);
-        assert_eq!(plan(&lengths, budget(21, Layout::Padded)).len(), 2);
+        assert_eq!(plan(&lengths, budget(21, BatchLayout::Packed)).len(), 1);
+        assert_eq!(plan(&lengths, budget(21, BatchLayout::Padded)).len(), 2);
     }
 
     proptest! {
@@ -97,7 +97,7 @@ mod tests {
             tokens in 1_usize..2000,
             is_padded in any::<bool>(),
         ) {
-            let layout = if is_padded { Layout::Padded } else { Layout::Packed };
+            let layout = if is_padded { BatchLayout::Padded } else { BatchLayout::Packed };
             let batches = plan(&lengths, budget(tokens, layout));
 
             let mut planned: Vec<usize> = batches.concat();
@@ -114,11 +114,11 @@ mod tests {
             lengths in proptest::collection::vec(0_usize..600, 0..200),
             tokens in 1_usize..2000,
         ) {
-            let batches = plan(&lengths, budget(tokens, Layout::Packed));
+            let batches = plan(&lengths, budget(tokens, BatchLayout::Packed));
             for pair in batches.windows(2) {
                 let first_of_next = &pair[1][..1];
                 let together = [pair[0].as_slice(), first_of_next].concat();
-                prop_assert!(cost(&together, &lengths, Layout::Packed) > tokens);
+                prop_assert!(cost(&together, &lengths, BatchLayout::Packed) > tokens);
             }
         }
     }

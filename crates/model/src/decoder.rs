@@ -48,18 +48,18 @@ impl Sequence {
 }
 
 /// Work of a step on one sequence.
-pub struct Step<'a> {
+pub struct DecoderStep<'a> {
     /// The sequence.
     pub sequence: &'a mut Sequence,
     /// Tokens to read, at least one.
     pub tokens: &'a [u32],
     /// Tokens for which the step returns logits.
-    pub wanted: Wanted,
+    pub wanted: WantedLogits,
 }
 
 /// Selection of the tokens of a step for which logits are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedLogits {
     /// None, because more of a prompt follows.
     Nothing,
     /// The last token.
@@ -131,7 +131,7 @@ impl Decoder {
     /// # Errors
     /// Returns [`Error::ForeignTokens`] or [`Error::TooLong`] before it reads anything. Returns
     /// [`Error::Device`] if the device fails; the sequences are then unusable.
-    pub fn step(&self, steps: &mut [Step<'_>]) -> Result<Vec<Vec<f32>>, Error> {
+    pub fn step(&self, steps: &mut [DecoderStep<'_>]) -> Result<Vec<Vec<f32>>, Error> {
         self.check(steps)?;
         if steps.is_empty() {
             return Ok(Vec::new());
@@ -160,7 +160,7 @@ impl Decoder {
         self.logits(states, steps)
     }
 
-    fn check(&self, steps: &[Step<'_>]) -> Result<(), Error> {
+    fn check(&self, steps: &[DecoderStep<'_>]) -> Result<(), Error> {
         for step in steps {
             step.sequence.0.check_room(step.tokens.len())?;
             self.layers.config.check_tokens(step.tokens)?;
@@ -168,15 +168,15 @@ impl Decoder {
         Ok(())
     }
 
-    fn logits(&self, states: Tensor<2>, steps: &[Step<'_>]) -> Result<Vec<Vec<f32>>, Error> {
+    fn logits(&self, states: Tensor<2>, steps: &[DecoderStep<'_>]) -> Result<Vec<Vec<f32>>, Error> {
         let mut wanted: Vec<i64> = Vec::new();
         let mut row = 0;
         for step in steps {
             let end = row + step.tokens.len() as i64;
             match step.wanted {
-                Wanted::Nothing => {}
-                Wanted::Last => wanted.push(end - 1),
-                Wanted::All => wanted.extend(row..end),
+                WantedLogits::Nothing => {}
+                WantedLogits::Last => wanted.push(end - 1),
+                WantedLogits::All => wanted.extend(row..end),
             }
             row = end;
         }

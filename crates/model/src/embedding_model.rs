@@ -8,7 +8,7 @@ use clew_core::{Embedding, EncoderIdentity, Span, TextKind};
 use clew_packed_bert::Kernel;
 use clew_tokenizer::EncoderTokenizer;
 
-use crate::batch::Budget;
+use crate::batch::BatchBudget;
 use crate::engine::{Engine, Tokens};
 use crate::folder::{ModelFolder, Prompts, Transformer};
 use crate::pooling::{Pooling, to_unit};
@@ -33,7 +33,7 @@ pub struct EmbeddingModel {
     description: Description,
     vocabulary: usize,
     max_tokens: usize,
-    budget: Budget,
+    budget: BatchBudget,
     pooling: Pooling,
     prompts: Prompts,
     tokenizer: EncoderTokenizer,
@@ -122,7 +122,7 @@ impl EmbeddingModel {
     }
 
     /// Returns the number of tokens that one step computes, and whether padding counts.
-    pub fn budget(&self) -> Budget {
+    pub fn budget(&self) -> BatchBudget {
         self.budget
     }
 

@@ -4,7 +4,7 @@ use burn::prelude::*;
 use burn::tensor::DType;
 use clew_packed_bert::{Kernel, PackedBert, Workspace};
 
-use crate::batch::{Budget, Layout, plan};
+use crate::batch::{BatchBudget, BatchLayout, plan};
 use crate::bert::{self, Bert, BertConfig, BertInput, BertOutput};
 use crate::dense::Dense;
 use crate::folder::{ModelFolder, Transformer};
@@ -103,10 +103,10 @@ impl Engine {
     }
 
     /// Returns the layout of texts of different lengths in a batch.
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> BatchLayout {
         match self {
-            Self::Packed { .. } | Self::Qwen2 { .. } => Layout::Packed,
-            Self::Bert { .. } => Layout::Padded,
+            Self::Packed { .. } | Self::Qwen2 { .. } => BatchLayout::Packed,
+            Self::Bert { .. } => BatchLayout::Padded,
         }
     }
 
@@ -179,7 +179,7 @@ impl Engine {
 /// Returns the errors of `compute`.
 pub(crate) fn in_batches<T>(
     texts: &[Tokens<'_>],
-    budget: Budget,
+    budget: BatchBudget,
     mut compute: impl FnMut(&[Tokens<'_>]) -> Result<Vec<T>, Error>,
 ) -> Result<Vec<T>, Error> {
     let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();

@@ -12,11 +12,11 @@ use clew_tokenizer::{SpecialTokens, TextStream};
 
 use crate::Error;
 use crate::constraint::Constraint;
-use crate::decoder::{Sequence, Step, Wanted};
+use crate::decoder::{DecoderStep, Sequence, WantedLogits};
 use crate::language_model::LanguageModel;
 use crate::sampler::Sampler;
 
-/// Identifier of a reply in a [`Batch`]; never reused.
+/// Identifier of a reply in a [`GenerationBatch`]; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyId(u64);
 
@@ -43,7 +43,7 @@ pub struct End {
 }
 
 /// Replies of one model that are being generated.
-pub struct Batch {
+pub struct GenerationBatch {
     model: Arc<LanguageModel>,
     /// Number of tokens that a step should read.
     budget: usize,
@@ -69,7 +69,7 @@ struct Reply {
     held: String,
 }
 
-impl Batch {
+impl GenerationBatch {
     /// Creates an empty batch. A step reads about `budget` tokens. It reads one token of each reply
     /// that is being generated in any case, and keeps at least a quarter of the budget for prompts.
     pub fn new(model: Arc<LanguageModel>, budget: usize) -> Self {
@@ -151,10 +151,10 @@ impl Batch {
             if is_last {
                 spoken.push(at);
             }
-            steps.push(Step {
+            steps.push(DecoderStep {
                 sequence: &mut reply.sequence,
                 tokens: &reply.tokens[read..read + piece],
-                wanted: if is_last { Wanted::Last } else { Wanted::Nothing },
+                wanted: if is_last { WantedLogits::Last } else { WantedLogits::Nothing },
             });
         }
         let logits = self.model.decoder().step(&mut steps)?;

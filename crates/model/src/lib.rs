@@ -11,11 +11,11 @@
 //! folder, texts ──► memory::training::Trainer          run:    ─► folder
 //! ```
 //!
-//! | family      | read by                          | runs on      | texts of a batch          |
-//! |-------------|----------------------------------|--------------|---------------------------|
-//! | BERT        | [`EmbeddingModel`], [`Reranker`] | packed, Burn | packed; on Burn padded    |
-//! | XLM-RoBERTa | [`EmbeddingModel`], [`Reranker`] | packed, Burn | packed; on Burn padded    |
-//! | Qwen2       | [`EmbeddingModel`]               | Burn         | packed                    |
+//! | family      | read by                               | runs on      | texts of a batch       |
+//! |-------------|---------------------------------------|--------------|------------------------|
+//! | BERT        | [`EmbeddingModel`], [`RerankerModel`] | packed, Burn | packed; on Burn padded |
+//! | XLM-RoBERTa | [`EmbeddingModel`], [`RerankerModel`] | packed, Burn | packed; on Burn padded |
+//! | Qwen2       | [`EmbeddingModel`]                    | Burn         | packed                 |
 //!
 //! [`EmbeddingModel::load`] reads a sentence-transformers folder. It refuses a folder that is
 //! incomplete, inconsistent or of another kind before it computes anything. The same BERT weights
@@ -59,5 +59,5 @@ pub use language_model::LanguageModel;
 pub use options::{
     DeviceChoice, LanguageModelOptions, ModelOptions, PathChoice, Precision, PrecisionChoice,
 };
-pub use reranker::Reranker;
+pub use reranker::RerankerModel;
 pub use roofline::Roofline;

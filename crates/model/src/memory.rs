@@ -31,7 +31,7 @@ use self::cache::{Growing, LayerMemory};
 use self::layout::Rows;
 use self::settings::BeginsAs;
 use crate::checkpoint::Checkpoint;
-use crate::decoder::Wanted;
+use crate::decoder::WantedLogits;
 use crate::decoder::attention::HiddenKeys;
 use crate::decoder::config::{DecoderConfig, MemoryParts};
 use crate::decoder::cores::Cores;
@@ -43,9 +43,9 @@ pub use cost::{MemoryCost, MemoryShape};
 pub use layout::{Extent, Uncompressed};
 pub use prompts::{Draft, Prompts, drafted_lines};
 pub use reader::{DraftRequest, Drafted, GoOn, MemoryReader};
-pub use schedule::{Mix, Ratios, Schedule};
-pub use settings::{MemorySettings, Placement};
-pub use snapshot::{Format, LayerData, SlotData, Snapshot};
+pub use schedule::{Mix, RatioSchedule, Ratios};
+pub use settings::{MemoryModelSettings, Placement};
+pub use snapshot::{LayerData, MemorySnapshot, SlotData, SnapshotFormat};
 
 /// Number of rows that are computed at once by default. More windows side by side are not faster.
 const ROWS_AT_ONCE: usize = 4096;
@@ -55,19 +55,19 @@ pub struct MemoryModel {
     layers: Layers,
     /// Linear layer from states to `[rows, vocabulary]`.
     head: Linear,
-    settings: MemorySettings,
+    settings: MemoryModelSettings,
     /// Hash of the configuration and all weights.
     fingerprint: String,
 }
 
 /// Memory of the texts that a model has read. Copies share tensors, and change independently.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct MemoryState {
     extent: Extent,
     layers: Vec<LayerMemory>,
 }
 
-impl Memory {
+impl MemoryState {
     /// Returns how far the memory has read, and what its slots are.
     pub fn extent(&self) -> &Extent {
         &self.extent
@@ -75,13 +75,13 @@ impl Memory {
 }
 
 /// Tokens that a pass is to read into one memory.
-pub struct Reading<'a> {
+pub struct MemoryInput<'a> {
     /// The memory.
-    pub memory: &'a mut Memory,
+    pub memory: &'a mut MemoryState,
     /// Tokens to read, at least one.
     pub tokens: &'a [u32],
     /// Tokens for which logits are returned.
-    pub wanted: Wanted,
+    pub wanted: WantedLogits,
 }
 
 impl MemoryModel {
@@ -110,7 +110,7 @@ impl MemoryModel {
         dtype: burn::tensor::DType,
         cores: &Cores,
     ) -> Result<Self, Error> {
-        let settings = MemorySettings::read(reader)?;
+        let settings = MemoryModelSettings::read(reader)?;
         let mut config = DecoderConfig::read(reader)?;
         // The reference reads windows of the text, and ignores the base model's sliding windows.
         config.windows.fill(None);
@@ -140,7 +140,7 @@ impl MemoryModel {
     }
 
     /// Returns the layout of the model's memory tokens.
-    pub fn settings(&self) -> &MemorySettings {
+    pub fn settings(&self) -> &MemoryModelSettings {
         &self.settings
     }
 
@@ -178,24 +178,28 @@ impl MemoryModel {
     }
 
     /// Returns an empty memory that compresses by `schedule`.
-    pub fn memory(&self, schedule: Schedule) -> Memory {
+    pub fn memory(&self, schedule: RatioSchedule) -> MemoryState {
         self.memory_beside(schedule, Uncompressed::default())
     }
 
     /// Returns an empty memory of a text of which some parts are kept uncompressed.
-    pub fn memory_beside(&self, schedule: Schedule, uncompressed: Uncompressed) -> Memory {
+    pub fn memory_beside(
+        &self,
+        schedule: RatioSchedule,
+        uncompressed: Uncompressed,
+    ) -> MemoryState {
         let layers = vec![LayerMemory::default(); self.layers.config.layers];
-        Memory { extent: Extent::new(schedule, uncompressed), layers }
+        MemoryState { extent: Extent::new(schedule, uncompressed), layers }
     }
 
     /// Copies a memory off the device.
     ///
     /// # Errors
     /// Returns [`Error::Device`] if the device fails.
-    pub fn save(&self, memory: &Memory) -> Result<Snapshot, Error> {
+    pub fn save(&self, memory: &MemoryState) -> Result<MemorySnapshot, Error> {
         let layers = memory.layers.iter().map(LayerMemory::data).collect::<Result<_, Error>>()?;
         let fingerprint = self.fingerprint.clone();
-        Ok(Snapshot { fingerprint, extent: memory.extent.clone(), layers })
+        Ok(MemorySnapshot { fingerprint, extent: memory.extent.clone(), layers })
     }
 
     /// Restores a memory that was saved.
@@ -203,7 +207,7 @@ impl MemoryModel {
     /// # Errors
     /// Returns [`Error::Inconsistent`] if another model has read the memory, or if no reading can
     /// lead to it.
-    pub fn restore(&self, snapshot: &Snapshot) -> Result<Memory, Error> {
+    pub fn restore(&self, snapshot: &MemorySnapshot) -> Result<MemoryState, Error> {
         if snapshot.fingerprint != self.fingerprint {
             return Err(snapshot::inconsistent(
                 format!("a memory of the model {}", self.fingerprint),
@@ -213,12 +217,12 @@ impl MemoryModel {
         snapshot.check(&self.layers.config, &self.settings)?;
         let (device, dtype) = (&self.layers.device, self.layers.dtype);
         let layers = snapshot.layers.iter().map(|layer| LayerMemory::of(layer, device, dtype));
-        Ok(Memory { extent: snapshot.extent.clone(), layers: layers.collect() })
+        Ok(MemoryState { extent: snapshot.extent.clone(), layers: layers.collect() })
     }
 
     /// Prepares a memory that is read repeatedly, by questions that are each answered over a copy
     /// of it. From then on the memory takes half as much again on the device.
-    pub fn prepare(&self, memory: &mut Memory) {
+    pub fn prepare(&self, memory: &mut MemoryState) {
         for layer in &mut memory.layers {
             layer.turn(&self.layers);
         }
@@ -235,7 +239,7 @@ impl MemoryModel {
     /// Returns [`Error::ForeignTokens`], or [`Error::OptionUnavailable`] if the ratios do not
     /// divide the window, before it reads anything. Returns [`Error::Device`] if the device fails;
     /// the memories are then unusable.
-    pub fn read(&self, readings: &mut [Reading<'_>]) -> Result<Vec<Vec<f32>>, Error> {
+    pub fn read(&self, readings: &mut [MemoryInput<'_>]) -> Result<Vec<Vec<f32>>, Error> {
         self.read_side_by_side(readings, ROWS_AT_ONCE)
     }
 
@@ -246,7 +250,7 @@ impl MemoryModel {
     /// Returns the errors of [`MemoryModel::read`].
     pub fn read_side_by_side(
         &self,
-        readings: &mut [Reading<'_>],
+        readings: &mut [MemoryInput<'_>],
         rows: usize,
     ) -> Result<Vec<Vec<f32>>, Error> {
         for reading in &*readings {
@@ -264,8 +268,8 @@ impl MemoryModel {
                 let begin = reading.memory.extent.sink + reading.memory.extent.memory;
                 let mut pass = Pass { of: at, begin, rows: Vec::new(), wanted: reading.wanted };
                 pass.take(&mut reading.memory.extent, rest, each, self.memory_id(), &self.settings);
-                if pass.wanted == Wanted::Last && !rest.is_empty() {
-                    pass.wanted = Wanted::Nothing;
+                if pass.wanted == WantedLogits::Last && !rest.is_empty() {
+                    pass.wanted = WantedLogits::Nothing;
                 }
                 passes.push(pass);
             }
@@ -286,7 +290,7 @@ impl MemoryModel {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    fn check(&self, Reading { memory, tokens, .. }: &Reading<'_>) -> Result<(), Error> {
+    fn check(&self, MemoryInput { memory, tokens, .. }: &MemoryInput<'_>) -> Result<(), Error> {
         if !memory.extent.fits(self.settings.window) {
             return Err(Error::OptionUnavailable {
                 option: "ratios",
@@ -349,9 +353,9 @@ impl MemoryModel {
             let words = ids.enumerate().filter(|(_, id)| **id != self.memory_id());
             let words: Vec<i64> = words.map(|(at, _)| row + at as i64).collect();
             let taken = match pass.wanted {
-                Wanted::Nothing => &[],
-                Wanted::Last => &words[words.len().saturating_sub(1)..],
-                Wanted::All => &words[..],
+                WantedLogits::Nothing => &[],
+                WantedLogits::Last => &words[words.len().saturating_sub(1)..],
+                WantedLogits::All => &words[..],
             };
             wanted.extend(taken.iter().map(|row| (*row, pass.of)));
             row += pass.rows.iter().map(|rows| rows.ids.len() as i64).sum::<i64>();
@@ -367,7 +371,7 @@ struct Pass {
     /// Number of slots of sink and memory before the pass.
     begin: usize,
     rows: Vec<Rows>,
-    wanted: Wanted,
+    wanted: WantedLogits,
 }
 
 impl Pass {
@@ -378,7 +382,7 @@ impl Pass {
         rest: &mut &[u32],
         most: usize,
         memory_id: u32,
-        settings: &MemorySettings,
+        settings: &MemoryModelSettings,
     ) {
         let mut count = 0;
         loop {

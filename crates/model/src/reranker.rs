@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clew_packed_bert::Kernel;
 use clew_tokenizer::PairTokenizer;
 
-use crate::batch::Budget;
+use crate::batch::BatchBudget;
 use crate::bert::{self, BertConfig, Family};
 use crate::engine::{self, Engine, Tokens};
 use crate::folder::reader::FolderReader;
@@ -34,10 +34,10 @@ use crate::{EncodedPair, Error, ModelOptions, Scratch};
 /// assert!(scores[0] > scores[1]);
 /// # Ok::<(), clew_model::Error>(())
 /// ```
-pub struct Reranker {
+pub struct RerankerModel {
     vocabulary: usize,
     max_tokens: usize,
-    budget: Budget,
+    budget: BatchBudget,
     tokenizer: PairTokenizer,
     engine: Engine,
     head: Head,
@@ -55,7 +55,7 @@ struct Head {
     score_bias: f32,
 }
 
-impl Reranker {
+impl RerankerModel {
     /// Loads the model in `folder`: `config.json`, `tokenizer.json` and its weights. The name in
     /// `options` is not used.
     ///

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use clew_packed_bert::Kernel;
 
-use crate::batch::{Budget, Layout};
+use crate::batch::{BatchBudget, BatchLayout};
 use crate::{DeviceChoice, Error, ModelOptions, PathChoice, Precision, PrecisionChoice};
 
 /// Tokens per step where the caller does not say. On a CPU any number from 256 to 2048 has the same
@@ -32,7 +32,7 @@ impl Route {
     pub(crate) fn choose(
         options: &ModelOptions,
         packed_obstacle: Option<String>,
-        detect: impl Fn(clew_packed_bert::Precision) -> Option<Kernel>,
+        detect: impl Fn(clew_packed_bert::KernelPrecision) -> Option<Kernel>,
     ) -> Result<Self, Error> {
         let packed_wanted = match (options.device, options.path) {
             (DeviceChoice::Cuda { .. }, PathChoice::Packed) => {
@@ -55,8 +55,8 @@ impl Route {
     pub(crate) fn precision(self) -> Precision {
         match self {
             Self::Packed(kernel) => match kernel.precision() {
-                clew_packed_bert::Precision::Float32 => Precision::Float32,
-                clew_packed_bert::Precision::BFloat16 => Precision::BFloat16,
+                clew_packed_bert::KernelPrecision::Float32 => Precision::Float32,
+                clew_packed_bert::KernelPrecision::BFloat16 => Precision::BFloat16,
             },
             Self::Burn(_, precision) => precision,
         }
@@ -64,14 +64,14 @@ impl Route {
 
     /// Returns the budget of a step for texts in `layout`. `wanted` overrides the default number of
     /// tokens.
-    pub(crate) fn budget(self, layout: Layout, wanted: Option<NonZeroUsize>) -> Budget {
+    pub(crate) fn budget(self, layout: BatchLayout, wanted: Option<NonZeroUsize>) -> BatchBudget {
         let tokens = match self {
             Self::Packed(_) => PACKED_BATCH_TOKENS,
             Self::Burn(DeviceChoice::Cpu, _) => BURN_CPU_BATCH_TOKENS,
             Self::Burn(DeviceChoice::Cuda { .. }, _) => BURN_CUDA_BATCH_TOKENS,
         };
         let default = NonZeroUsize::new(tokens).expect("the constants are not zero");
-        Budget { tokens: wanted.unwrap_or(default), layout }
+        BatchBudget { tokens: wanted.unwrap_or(default), layout }
     }
 }
 
@@ -89,14 +89,16 @@ impl fmt::Display for Route {
 fn find_kernel(
     precision: PrecisionChoice,
     packed_obstacle: Option<String>,
-    detect: impl Fn(clew_packed_bert::Precision) -> Option<Kernel>,
+    detect: impl Fn(clew_packed_bert::KernelPrecision) -> Option<Kernel>,
 ) -> Result<Kernel, Error> {
     if let Some(obstacle) = packed_obstacle {
         return Err(unavailable("path", "burn for this model", &format!("packed ({obstacle})")));
     }
     let least = match precision {
-        PrecisionChoice::Float32 => clew_packed_bert::Precision::Float32,
-        PrecisionChoice::Auto | PrecisionChoice::BFloat16 => clew_packed_bert::Precision::BFloat16,
+        PrecisionChoice::Float32 => clew_packed_bert::KernelPrecision::Float32,
+        PrecisionChoice::Auto | PrecisionChoice::BFloat16 => {
+            clew_packed_bert::KernelPrecision::BFloat16
+        }
     };
     let kernel = detect(least).ok_or_else(|| {
         unavailable("path", "burn on a processor without AVX2 or AVX-512", "packed")
@@ -137,9 +139,9 @@ mod tests {
     /// Returns a CPU with the given kernels, fastest first.
     fn processor(
         kernels: &[Kernel],
-    ) -> impl Fn(clew_packed_bert::Precision) -> Option<Kernel> + '_ {
+    ) -> impl Fn(clew_packed_bert::KernelPrecision) -> Option<Kernel> + '_ {
         move |least| {
-            let rounds = least == clew_packed_bert::Precision::BFloat16;
+            let rounds = least == clew_packed_bert::KernelPrecision::BFloat16;
             kernels.iter().copied().find(|kernel| rounds || kernel.precision() == least)
         }
     }

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clew_model::decoder::{Decoder, Sequence, Step, Wanted};
+use clew_model::decoder::{Decoder, DecoderStep, Sequence, WantedLogits};
 use clew_model::{DeviceChoice, Error, Precision};
 use safetensors::SafeTensors;
 use serde_json::Value;
@@ -100,9 +100,9 @@ fn step(
     decoder: &Decoder,
     sequence: &mut Sequence,
     tokens: &[u32],
-    wanted: Wanted,
+    wanted: WantedLogits,
 ) -> Vec<Vec<f32>> {
-    decoder.step(&mut [Step { sequence, tokens, wanted }]).unwrap()
+    decoder.step(&mut [DecoderStep { sequence, tokens, wanted }]).unwrap()
 }
 
 fn difference(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
@@ -121,7 +121,7 @@ fn golden_logits_and_greedy_continuations_are_the_references() {
     for case in cases() {
         let decoder = case.load(Precision::Float32);
         let mut sequence = decoder.sequence(case.length());
-        let logits = step(&decoder, &mut sequence, &case.prompt, Wanted::All);
+        let logits = step(&decoder, &mut sequence, &case.prompt, WantedLogits::All);
         let off = difference(&logits, &case.logits);
         assert!(off <= LOGITS, "{}: logits are off by {off}", case.name());
 
@@ -129,7 +129,7 @@ fn golden_logits_and_greedy_continuations_are_the_references() {
         let mut continued = vec![next];
         let mut seen = vec![logits.last().unwrap().clone()];
         while continued.len() < case.greedy.len() {
-            let logits = step(&decoder, &mut sequence, &[next], Wanted::Last).remove(0);
+            let logits = step(&decoder, &mut sequence, &[next], WantedLogits::Last).remove(0);
             next = likeliest(&logits);
             continued.push(next);
             seen.push(logits);
@@ -145,7 +145,7 @@ fn golden_logits_are_near_in_bfloat16() {
     for case in cases() {
         let decoder = case.load(Precision::BFloat16);
         let mut sequence = decoder.sequence(case.length());
-        let logits = step(&decoder, &mut sequence, &case.prompt, Wanted::All);
+        let logits = step(&decoder, &mut sequence, &case.prompt, WantedLogits::All);
         let off = difference(&logits, &case.logits);
         let pairs = logits.iter().flatten().zip(case.logits.iter().flatten());
         let count = (logits.len() * logits[0].len()) as f32;
@@ -163,12 +163,12 @@ fn a_text_in_pieces_is_the_text_at_once() {
         let decoder = case.load(Precision::Float32);
         let text: Vec<u32> = case.prompt.iter().chain(&case.greedy).copied().collect();
         let mut whole = decoder.sequence(text.len());
-        let expected = step(&decoder, &mut whole, &text, Wanted::All);
+        let expected = step(&decoder, &mut whole, &text, WantedLogits::All);
         for size in [1, 7, 64] {
             let mut sequence = decoder.sequence(text.len());
             let pieces = text.chunks(size);
             let logits: Vec<_> = pieces
-                .flat_map(|piece| step(&decoder, &mut sequence, piece, Wanted::All))
+                .flat_map(|piece| step(&decoder, &mut sequence, piece, WantedLogits::All))
                 .collect();
             let off = difference(&logits, &expected);
             assert!(off <= LOGITS, "{} in pieces of {size}: off by {off}", case.name());
@@ -183,16 +183,20 @@ fn a_sequence_is_the_same_in_company() {
         let length = case.prompt.len();
         let texts = [&case.prompt[..], &case.prompt[length / 2..], &case.prompt[..3]];
         let alone = texts.map(|text| {
-            step(&decoder, &mut decoder.sequence(length), text, Wanted::Last).remove(0)
+            step(&decoder, &mut decoder.sequence(length), text, WantedLogits::Last).remove(0)
         });
         // The second joins when the first has read half of its text.
         let mut sequences = texts.map(|_| decoder.sequence(length));
         let [first, second, third] = &mut sequences;
-        step(&decoder, first, &texts[0][..length / 2], Wanted::Nothing);
+        step(&decoder, first, &texts[0][..length / 2], WantedLogits::Nothing);
         let mut steps = [
-            Step { sequence: first, tokens: &texts[0][length / 2..], wanted: Wanted::Last },
-            Step { sequence: second, tokens: texts[1], wanted: Wanted::Last },
-            Step { sequence: third, tokens: texts[2], wanted: Wanted::Last },
+            DecoderStep {
+                sequence: first,
+                tokens: &texts[0][length / 2..],
+                wanted: WantedLogits::Last,
+            },
+            DecoderStep { sequence: second, tokens: texts[1], wanted: WantedLogits::Last },
+            DecoderStep { sequence: third, tokens: texts[2], wanted: WantedLogits::Last },
         ];
         let together = decoder.step(&mut steps).unwrap();
         let off = difference(&together, &alone);
@@ -205,15 +209,17 @@ fn what_cannot_be_read_is_refused_before_anything_is() {
     let case = &own()[0];
     let decoder = case.load(Precision::Float32);
     let mut sequence = decoder.sequence(4);
-    step(&decoder, &mut sequence, &[1, 2], Wanted::Nothing);
+    step(&decoder, &mut sequence, &[1, 2], WantedLogits::Nothing);
     let mut refused = |tokens: &[u32]| {
         let sequence = &mut sequence;
-        decoder.step(&mut [Step { sequence, tokens, wanted: Wanted::Last }]).unwrap_err()
+        decoder
+            .step(&mut [DecoderStep { sequence, tokens, wanted: WantedLogits::Last }])
+            .unwrap_err()
     };
     assert!(matches!(refused(&[1, 2, 3]), Error::TooLong { tokens: 5, most: 4 }));
     let foreign = u32::try_from(decoder.vocabulary()).unwrap();
     assert!(matches!(refused(&[foreign]), Error::ForeignTokens { .. }));
     assert!(matches!(refused(&[]), Error::ForeignTokens { .. }));
     assert_eq!(sequence.length(), 2);
-    assert_eq!(step(&decoder, &mut sequence, &[3, 4], Wanted::Last).len(), 1);
+    assert_eq!(step(&decoder, &mut sequence, &[3, 4], WantedLogits::Last).len(), 1);
 }

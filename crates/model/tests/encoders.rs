@@ -14,7 +14,7 @@ use std::sync::Arc;
 use clew_core::TextKind;
 use clew_model::{
     EmbeddingModel, EncodedPair, EncodedText, Error, ModelOptions, PathChoice, PrecisionChoice,
-    Reranker, Scratch,
+    RerankerModel, Scratch,
 };
 use safetensors::SafeTensors;
 use serde_json::{Value, json};
@@ -171,14 +171,14 @@ impl Case {
             .unwrap_or_else(|error| panic!("{}: {error}", self.name()))
     }
 
-    fn reranker(&self, options: &ModelOptions) -> Arc<Reranker> {
+    fn reranker(&self, options: &ModelOptions) -> Arc<RerankerModel> {
         let folder = tempfile::tempdir().unwrap();
         for file in ["config.json", "model.safetensors"] {
             fs::copy(self.folder.join(file), folder.path().join(file)).unwrap();
         }
         let tokenizer = tokenizer(&self.config).to_string();
         fs::write(folder.path().join("tokenizer.json"), tokenizer).unwrap();
-        Reranker::load(folder.path(), options)
+        RerankerModel::load(folder.path(), options)
             .unwrap_or_else(|error| panic!("{}: {error}", self.name()))
     }
 
@@ -412,7 +412,7 @@ fn a_classifier_of_several_labels_is_no_reranker() {
     fs::copy(weights, folder.path().join("model.safetensors")).unwrap();
     let tokenizer = tokenizer(&case.config).to_string();
     fs::write(folder.path().join("tokenizer.json"), tokenizer).unwrap();
-    match Reranker::load(folder.path(), &ModelOptions::default()).map(|_| ()) {
+    match RerankerModel::load(folder.path(), &ModelOptions::default()).map(|_| ()) {
         Err(Error::TensorNames { missing, .. }) => {
             assert!(missing.contains(&"classifier.weight".to_owned()), "{missing:?}");
         }

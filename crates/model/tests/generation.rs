@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clew_core::{ChatMessage, ChatRole, Finish, GenerationRequest, ReplyFormat, Sampling};
-use clew_model::generation::{Batch, End, ReplyId};
+use clew_model::generation::{End, GenerationBatch, ReplyId};
 use clew_model::{DeviceChoice, Error, LanguageModel, LanguageModelOptions, Precision};
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn request(text: &str, max_tokens: u32) -> GenerationRequest {
 type Said = BTreeMap<ReplyId, (String, End)>;
 
 /// Steps until every reply has ended.
-fn finish(batch: &mut Batch) -> Said {
+fn finish(batch: &mut GenerationBatch) -> Said {
     let mut texts: BTreeMap<ReplyId, String> = BTreeMap::new();
     let mut said = Said::new();
     while !batch.is_empty() {
@@ -50,7 +50,7 @@ fn finish(batch: &mut Batch) -> Said {
 }
 
 fn alone(model: &Arc<LanguageModel>, request: &GenerationRequest) -> (String, End) {
-    let mut batch = Batch::new(Arc::clone(model), 64);
+    let mut batch = GenerationBatch::new(Arc::clone(model), 64);
     let id = batch.add(request).unwrap();
     finish(&mut batch).remove(&id).unwrap()
 }
@@ -58,7 +58,7 @@ fn alone(model: &Arc<LanguageModel>, request: &GenerationRequest) -> (String, En
 #[test]
 fn replies_find_room_or_are_refused() {
     let model = model(3);
-    let mut batch = Batch::new(model, 64).with_room(300);
+    let mut batch = GenerationBatch::new(model, 64).with_room(300);
     let first = batch.add(&request("one", 100)).unwrap();
     batch.add(&request("two", 100)).unwrap();
     let full = batch.add(&request("three", 100)).unwrap_err();
@@ -81,7 +81,7 @@ fn a_reply_is_the_same_in_company_and_whoever_comes_and_goes() {
     let expected: Vec<_> = requests.iter().map(|request| alone(&model, request)).collect();
     // So few tokens per step that prompts are read in pieces.
     for budget in [3, 17, 1000] {
-        let mut batch = Batch::new(Arc::clone(&model), budget);
+        let mut batch = GenerationBatch::new(Arc::clone(&model), budget);
         let first = [&requests[0], &requests[5]].map(|request| batch.add(request).unwrap());
         for _ in 0..4 {
             batch.step().unwrap();
@@ -103,7 +103,7 @@ fn a_reply_is_the_same_in_company_and_whoever_comes_and_goes() {
 #[test]
 fn no_prompt_holds_up_those_who_speak() {
     let model = model(3);
-    let mut batch = Batch::new(Arc::clone(&model), 8);
+    let mut batch = GenerationBatch::new(Arc::clone(&model), 8);
     let speaking = batch.add(&request("short", 60)).unwrap();
     while batch.step().unwrap().is_empty() {}
     batch.add(&request(&"a very long prompt ".repeat(30), 1)).unwrap();
@@ -143,7 +143,7 @@ fn chance_is_repeatable_and_the_window_is_kept() {
     assert_eq!(alone(&model, &warm).0, first);
     let other = Sampling { seed: Some(5), ..sampling };
     assert_ne!(alone(&model, &GenerationRequest { sampling: other, ..warm }).0, first);
-    let mut batch = Batch::new(Arc::clone(&model), 64);
+    let mut batch = GenerationBatch::new(Arc::clone(&model), 64);
     let long = request("x", u32::MAX);
     assert!(matches!(batch.add(&long), Err(Error::TooLong { most, .. }) if most == model.window()));
     assert!(batch.is_empty());
@@ -256,7 +256,7 @@ fn fits(value: &Value, schema: &Value) -> bool {
 fn whatever_the_schema_the_reply_fits_it() {
     let model = model(13);
     let mut random = fastrand::Rng::with_seed(1);
-    let mut batch = Batch::new(Arc::clone(&model), 64);
+    let mut batch = GenerationBatch::new(Arc::clone(&model), 64);
     let mut asked = BTreeMap::new();
     let cases = 1000;
     for case in 0..cases {
@@ -279,7 +279,7 @@ fn whatever_the_schema_the_reply_fits_it() {
 
 #[test]
 fn a_schema_that_cannot_be_followed_is_refused() {
-    let mut batch = Batch::new(model(1), 64);
+    let mut batch = GenerationBatch::new(model(1), 64);
     for schema in [r#"{"type": "soup"}"#, r#"{"$ref": "http://elsewhere/schema"}"#, "{"] {
         let format = ReplyFormat::JsonSchema(schema.to_owned());
         let refused = batch.add(&GenerationRequest { format, ..request("Answer.", 10) });

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clew_core::{Embedding, TextKind};
 use clew_model::{EmbeddingModel, ModelOptions, PathChoice, PrecisionChoice, Scratch};
-use clew_packed_bert::{Kernel, Precision};
+use clew_packed_bert::{Kernel, KernelPrecision};
 use serde_json::Value;
 
 /// Minimum cosine to the reference if factors are 32-bit floats. Two correct implementations differ
@@ -104,7 +104,7 @@ fn check(path: PathChoice, precision: PrecisionChoice, least_cosine: f64) {
 }
 
 /// Returns whether this CPU has a packed kernel of `precision`. Without one the path is Burn's.
-fn has_kernel(precision: Precision) -> bool {
+fn has_kernel(precision: KernelPrecision) -> bool {
     Kernel::detect(precision).is_some_and(|kernel| kernel.precision() == precision)
 }
 
@@ -135,14 +135,14 @@ fn burn_agrees_with_the_reference() {
 
 #[test]
 fn the_packed_path_in_float32_agrees_with_the_reference() {
-    if has_kernel(Precision::Float32) {
+    if has_kernel(KernelPrecision::Float32) {
         check(PathChoice::Packed, PrecisionChoice::Float32, FLOAT32_COSINE);
     }
 }
 
 #[test]
 fn the_packed_path_in_bfloat16_agrees_with_the_reference() {
-    if has_kernel(Precision::BFloat16) {
+    if has_kernel(KernelPrecision::BFloat16) {
         check(PathChoice::Packed, PrecisionChoice::BFloat16, BFLOAT16_COSINE);
     }
 }

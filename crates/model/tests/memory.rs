@@ -8,9 +8,9 @@
 
 use std::path::{Path, PathBuf};
 
-use clew_model::decoder::Wanted;
+use clew_model::decoder::WantedLogits;
 use clew_model::memory::{
-    Memory, MemoryModel, Reading, Schedule, SlotData, Snapshot, Uncompressed,
+    MemoryInput, MemoryModel, MemorySnapshot, MemoryState, RatioSchedule, SlotData, Uncompressed,
 };
 use clew_model::{DeviceChoice, Precision};
 use safetensors::SafeTensors;
@@ -125,9 +125,9 @@ impl Case {
     }
 
     /// Returns an empty memory, with the ratios that the reference drew if it drew some.
-    fn memory(&self) -> Memory {
+    fn memory(&self) -> MemoryState {
         let schedule = match self.is_by_chance() {
-            true => Schedule::told(self.told().unwrap_or_else(|| self.shown())),
+            true => RatioSchedule::told(self.told().unwrap_or_else(|| self.shown())),
             false => self.model.settings().ratios.schedule(0),
         };
         let uncompressed = Uncompressed {
@@ -153,8 +153,13 @@ impl Case {
         shown_ratios(&self.manifest, self.model.settings().window)
     }
 
-    fn read(&self, memory: &mut Memory, tokens: &[u32], wanted: Wanted) -> Vec<Vec<f32>> {
-        self.model.read(&mut [Reading { memory, tokens, wanted }]).unwrap()
+    fn read(
+        &self,
+        memory: &mut MemoryState,
+        tokens: &[u32],
+        wanted: WantedLogits,
+    ) -> Vec<Vec<f32>> {
+        self.model.read(&mut [MemoryInput { memory, tokens, wanted }]).unwrap()
     }
 
     fn context(&self) -> Vec<u32> {
@@ -162,7 +167,7 @@ impl Case {
     }
 
     /// Refuses a memory whose keys and values differ from the reference's.
-    fn check_slots(&self, memory: &Memory, prefix: &str) {
+    fn check_slots(&self, memory: &MemoryState, prefix: &str) {
         let extent = memory.extent();
         let snapshot = self.model.save(memory).unwrap();
         let (sink, all) = (extent.sink, extent.sink + extent.memory);
@@ -244,14 +249,14 @@ fn memorag_contexts_prompts_and_greedy_continuations_are_the_references() {
         let mut memory = case.memory();
         let context = case.context();
         if !context.is_empty() {
-            let last = case.read(&mut memory, &context, Wanted::Last);
+            let last = case.read(&mut memory, &context, WantedLogits::Last);
             if let Some(expected) = case.tensors.numbers("context_logits_last") {
                 let off = difference(&last[0], &expected.0);
                 assert!(off <= LOGITS, "{}: the context's last logits are off by {off}", case.name);
             }
         }
         case.check_slots(&memory, "memory");
-        let prompt = case.read(&mut memory, &case.tensors.ids("prompt_ids"), Wanted::All);
+        let prompt = case.read(&mut memory, &case.tensors.ids("prompt_ids"), WantedLogits::All);
         let expected = case.tensors.numbers("prompt_logits").unwrap();
         let off = difference(&prompt.concat(), &expected.0);
         assert!(off <= LOGITS, "{}: logits of the prompt are off by {off}", case.name);
@@ -264,7 +269,7 @@ fn memorag_contexts_prompts_and_greedy_continuations_are_the_references() {
             assert_eq!(likeliest(&logits), *id, "{}: token {at}", case.name);
             // Nothing follows the last token, so the reference does not read it.
             if at + 1 < greedy.len() {
-                logits = case.read(&mut memory, &[*id], Wanted::Last).remove(0);
+                logits = case.read(&mut memory, &[*id], WantedLogits::Last).remove(0);
             }
         }
         if case.tensors.numbers("memory_final.beacon_k").is_some() {
@@ -281,15 +286,16 @@ fn memorag_snapshots_keep_what_was_read_and_questions_leave_a_memory_as_it_was()
         if context.is_empty() {
             continue;
         }
-        case.read(&mut memory, &context, Wanted::Nothing);
+        case.read(&mut memory, &context, WantedLogits::Nothing);
         let (bytes, off) = case.model.save(&memory).unwrap().to_bytes(Default::default()).unwrap();
         assert_eq!(off, 0.0);
-        let restored = Snapshot::from_bytes(&bytes).unwrap();
+        let restored = MemorySnapshot::from_bytes(&bytes).unwrap();
         let restored = case.model.restore(&restored).unwrap();
         case.model.prepare(&mut memory);
         let prompt = case.tensors.ids("prompt_ids");
-        let answer =
-            |memory: &Memory| case.read(&mut memory.clone(), &prompt, Wanted::All).concat();
+        let answer = |memory: &MemoryState| {
+            case.read(&mut memory.clone(), &prompt, WantedLogits::All).concat()
+        };
         let kept = answer(&memory);
         // The same numbers in another order of sums.
         assert!(difference(&kept, &answer(&restored)) <= LOGITS, "{}", case.name);

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use clew_model::decoder::Wanted;
-use clew_model::memory::{MemoryModel, Mix, Placement, Ratios, Reading};
+use clew_model::decoder::WantedLogits;
+use clew_model::memory::{MemoryInput, MemoryModel, Mix, Placement, Ratios};
 use clew_model::{DeviceChoice, Error, Precision};
 use clew_testkit::{TinyTensor, WeightFormat, write_tensors};
 use safetensors::SafeTensors;
@@ -142,8 +142,8 @@ fn scaled_positions_are_room_for_more() {
 fn logits(model: &MemoryModel) -> Vec<Vec<f32>> {
     let mut memory = model.memory(Ratios::one(4, WINDOW).unwrap().schedule(0));
     let tokens: Vec<u32> = (0..20).collect();
-    let (memory, wanted) = (&mut memory, Wanted::All);
-    model.read(&mut [Reading { memory, tokens: &tokens, wanted }]).unwrap()
+    let (memory, wanted) = (&mut memory, WantedLogits::All);
+    model.read(&mut [MemoryInput { memory, tokens: &tokens, wanted }]).unwrap()
 }
 
 fn is_of_memory(tensor: &TinyTensor) -> bool {

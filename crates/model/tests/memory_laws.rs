@@ -10,9 +10,10 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use burn::tensor::DType;
-use clew_model::decoder::Wanted;
+use clew_model::decoder::WantedLogits;
 use clew_model::memory::{
-    Format, Memory, MemoryModel, Mix, Ratios, Reading, Schedule, SlotData, Snapshot, Uncompressed,
+    MemoryInput, MemoryModel, MemorySnapshot, MemoryState, Mix, RatioSchedule, Ratios, SlotData,
+    SnapshotFormat, Uncompressed,
 };
 use clew_model::{DeviceChoice, Precision};
 use proptest::prelude::*;
@@ -62,7 +63,7 @@ fn model(name: &str, settings: &Value) -> MemoryModel {
 #[derive(Clone, Debug)]
 struct Plan {
     model: usize,
-    schedule: Schedule,
+    schedule: RatioSchedule,
     uncompressed: Uncompressed,
     text: Vec<u32>,
 }
@@ -72,23 +73,23 @@ impl Plan {
         &MODELS[self.model]
     }
 
-    fn empty(&self) -> Memory {
+    fn empty(&self) -> MemoryState {
         self.model().memory_beside(self.schedule.clone(), self.uncompressed)
     }
 
     /// Returns the memory of the text.
-    fn memory(&self) -> Memory {
+    fn memory(&self) -> MemoryState {
         let mut memory = self.empty();
-        read(self.model(), &mut memory, &self.text, Wanted::Nothing);
+        read(self.model(), &mut memory, &self.text, WantedLogits::Nothing);
         memory
     }
 }
 
-fn schedules() -> impl Strategy<Value = Schedule> {
+fn schedules() -> impl Strategy<Value = RatioSchedule> {
     let ratio = || prop::sample::select(vec![0, 1, 2, 4, 8]);
     let mixes = vec![Mix::InTurn, Mix::EachByChance, Mix::OnceByChance];
     prop_oneof![
-        prop::collection::vec(ratio(), 1..8).prop_map(Schedule::told),
+        prop::collection::vec(ratio(), 1..8).prop_map(RatioSchedule::told),
         (prop::sample::select(mixes), prop::collection::vec(ratio(), 1..4), any::<u64>()).prop_map(
             |(mix, ratios, seed)| Ratios::try_new(&ratios, mix, WINDOW).unwrap().schedule(seed)
         ),
@@ -110,13 +111,18 @@ fn plans() -> impl Strategy<Value = Plan> {
     )
 }
 
-fn read(model: &MemoryModel, memory: &mut Memory, tokens: &[u32], wanted: Wanted) -> Vec<Vec<f32>> {
-    model.read(&mut [Reading { memory, tokens, wanted }]).unwrap()
+fn read(
+    model: &MemoryModel,
+    memory: &mut MemoryState,
+    tokens: &[u32],
+    wanted: WantedLogits,
+) -> Vec<Vec<f32>> {
+    model.read(&mut [MemoryInput { memory, tokens, wanted }]).unwrap()
 }
 
 /// Returns the logits after each token of a question that is read into a copy of the memory.
-fn answer(model: &MemoryModel, memory: &Memory, question: &[u32]) -> Vec<Vec<f32>> {
-    read(model, &mut memory.clone(), question, Wanted::All)
+fn answer(model: &MemoryModel, memory: &MemoryState, question: &[u32]) -> Vec<Vec<f32>> {
+    read(model, &mut memory.clone(), question, WantedLogits::All)
 }
 
 /// Returns the maximum difference of rows of numbers, which must have the same lengths.
@@ -128,14 +134,14 @@ fn difference(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
 }
 
 /// Returns all keys and values.
-fn numbers(snapshot: &Snapshot) -> Vec<Vec<f32>> {
+fn numbers(snapshot: &MemorySnapshot) -> Vec<Vec<f32>> {
     let parts = snapshot.layers.iter().flat_map(|layer| layer.front.iter().chain(&layer.open));
     let tensors = parts.flat_map(|SlotData { keys, values }| [keys, values]);
     tensors.map(|data| data.clone().convert_dtype(DType::F32).try_into_vec().unwrap()).collect()
 }
 
 /// Refuses memories that differ by more than rounding.
-fn check_same(model: &MemoryModel, a: &Memory, b: &Memory) {
+fn check_same(model: &MemoryModel, a: &MemoryState, b: &MemoryState) {
     assert_eq!(a.extent(), b.extent());
     let [a, b] = [a, b].map(|memory| numbers(&model.save(memory).unwrap()));
     let off = difference(&a, &b);
@@ -157,7 +163,7 @@ proptest! {
     ) {
         let model = plan.model();
         let mut at_once = plan.empty();
-        let whole = read(model, &mut at_once, &plan.text, Wanted::All);
+        let whole = read(model, &mut at_once, &plan.text, WantedLogits::All);
         // The sink is taken from what is first read at once, as in the reference, which has to be a
         // whole window.
         let least = if model.settings().sink > 0 { WINDOW } else { 1 };
@@ -165,7 +171,7 @@ proptest! {
         for cut in cuts.into_iter().map(|cut| cut.max(least)).chain([usize::MAX]) {
             let (piece, more) = rest.split_at(cut.min(rest.len()));
             if !piece.is_empty() {
-                parts.extend(read(model, &mut in_pieces, piece, Wanted::All));
+                parts.extend(read(model, &mut in_pieces, piece, WantedLogits::All));
             }
             rest = more;
         }
@@ -177,9 +183,9 @@ proptest! {
     fn windows_side_by_side_are_windows_one_by_one(plan in plans(), rows in 0_usize..200) {
         let model = plan.model();
         let (mut beside, mut alone) = (plan.empty(), plan.empty());
-        let by = |memory: &mut Memory, rows| {
-            let (tokens, wanted) = (plan.text.as_slice(), Wanted::All);
-            model.read_side_by_side(&mut [Reading { memory, tokens, wanted }], rows).unwrap()
+        let by = |memory: &mut MemoryState, rows| {
+            let (tokens, wanted) = (plan.text.as_slice(), WantedLogits::All);
+            model.read_side_by_side(&mut [MemoryInput { memory, tokens, wanted }], rows).unwrap()
         };
         check_close(&by(&mut beside, rows), &by(&mut alone, 1));
         check_same(model, &beside, &alone);
@@ -195,14 +201,14 @@ proptest! {
         let model = first.model();
         let others = others.into_iter().map(|(schedule, text)| Plan { schedule, text, ..first.clone() });
         let plans: Vec<Plan> = [first.clone()].into_iter().chain(others).collect();
-        let wanted: Vec<Wanted> = wanted
+        let wanted: Vec<WantedLogits> = wanted
             .into_iter()
-            .map(|wanted| [Wanted::Nothing, Wanted::Last, Wanted::All][wanted])
+            .map(|wanted| [WantedLogits::Nothing, WantedLogits::Last, WantedLogits::All][wanted])
             .collect();
-        let mut together: Vec<Memory> = plans.iter().map(Plan::empty).collect();
+        let mut together: Vec<MemoryState> = plans.iter().map(Plan::empty).collect();
         let each = together.iter_mut().zip(&plans).zip(&wanted);
-        let mut readings: Vec<Reading<'_>> = each
-            .map(|((memory, plan), wanted)| Reading { memory, tokens: &plan.text, wanted: *wanted })
+        let mut readings: Vec<MemoryInput<'_>> = each
+            .map(|((memory, plan), wanted)| MemoryInput { memory, tokens: &plan.text, wanted: *wanted })
             .collect();
         let answers = model.read_side_by_side(&mut readings, rows).unwrap();
         let mut expected = Vec::new();
@@ -218,20 +224,20 @@ proptest! {
     fn questions_leave_a_memory_as_it_was_prepared_or_not(plan in plans(), question in texts(30)) {
         let model = plan.model();
         let memory = plan.memory();
-        let (bytes, _) = model.save(&memory).unwrap().to_bytes(Format::Exact).unwrap();
+        let (bytes, _) = model.save(&memory).unwrap().to_bytes(SnapshotFormat::Exact).unwrap();
         let mut prepared = memory.clone();
         model.prepare(&mut prepared);
         let answered = answer(model, &memory, &question);
         check_close(&answered, &answer(model, &prepared, &question));
         prop_assert_eq!(&answered, &answer(model, &memory, &question));
         for memory in [&memory, &prepared] {
-            let (kept, _) = model.save(memory).unwrap().to_bytes(Format::Exact).unwrap();
+            let (kept, _) = model.save(memory).unwrap().to_bytes(SnapshotFormat::Exact).unwrap();
             prop_assert_eq!(&bytes, &kept, "as it was, bit for bit");
         }
         // A prepared memory may read on, too.
         let mut read_on = memory.clone();
-        read(model, &mut read_on, &question, Wanted::Nothing);
-        read(model, &mut prepared, &question, Wanted::Nothing);
+        read(model, &mut read_on, &question, WantedLogits::Nothing);
+        read(model, &mut prepared, &question, WantedLogits::Nothing);
         check_same(model, &read_on, &prepared);
         check_close(&answer(model, &read_on, &question), &answer(model, &prepared, &question));
     }
@@ -241,10 +247,10 @@ proptest! {
         let model = plan.model();
         let memory = plan.memory();
         let saved = model.save(&memory).unwrap();
-        for format in [Format::Exact, Format::BFloat16, Format::Int8] {
+        for format in [SnapshotFormat::Exact, SnapshotFormat::BFloat16, SnapshotFormat::Int8] {
             let (bytes, off) = saved.to_bytes(format).unwrap();
             prop_assert_eq!(&saved.to_bytes(format).unwrap().0, &bytes, "the same bytes again");
-            let snapshot = Snapshot::from_bytes(&bytes).unwrap();
+            let snapshot = MemorySnapshot::from_bytes(&bytes).unwrap();
             let restored = model.restore(&snapshot).unwrap();
             prop_assert_eq!(restored.extent(), memory.extent());
             let restored_numbers = numbers(&model.save(&restored).unwrap());
@@ -252,13 +258,13 @@ proptest! {
             prop_assert_eq!(found, off, "what is said to be off is off, and no more");
             let most = numbers(&saved).into_iter().flatten().fold(0.0, |a: f32, b| a.max(b.abs()));
             let bound = match format {
-                Format::Exact => 0.0,
+                SnapshotFormat::Exact => 0.0,
                 // Half of the last of 8 binary digits, and of 127 steps.
-                Format::BFloat16 => most / 256.0,
-                Format::Int8 => most / 253.0,
+                SnapshotFormat::BFloat16 => most / 256.0,
+                SnapshotFormat::Int8 => most / 253.0,
             };
             prop_assert!(off <= bound, "{format:?} is off by {off} of {most}");
-            if format == Format::Exact {
+            if format == SnapshotFormat::Exact {
                 prop_assert_eq!(answer(model, &memory, &question), answer(model, &restored, &question));
             }
         }
@@ -268,24 +274,27 @@ proptest! {
 #[test]
 fn what_cannot_be_read_is_refused_and_changes_nothing() {
     let model = &MODELS[0];
-    let mut memory = model.memory(Schedule::told(vec![2]));
+    let mut memory = model.memory(RatioSchedule::told(vec![2]));
     let before = memory.extent().clone();
     for tokens in [&[][..], &[1, VOCABULARY]] {
-        let refused =
-            model.read(&mut [Reading { memory: &mut memory, tokens, wanted: Wanted::Last }]);
+        let refused = model.read(&mut [MemoryInput {
+            memory: &mut memory,
+            tokens,
+            wanted: WantedLogits::Last,
+        }]);
         assert!(refused.is_err());
         assert_eq!(memory.extent(), &before);
     }
-    let mut memory = model.memory(Schedule::told(vec![2, 3]));
-    let wanted = Wanted::Last;
-    let refused = model.read(&mut [Reading { memory: &mut memory, tokens: &[1], wanted }]);
+    let mut memory = model.memory(RatioSchedule::told(vec![2, 3]));
+    let wanted = WantedLogits::Last;
+    let refused = model.read(&mut [MemoryInput { memory: &mut memory, tokens: &[1], wanted }]);
     assert!(refused.unwrap_err().to_string().contains("divide the window of 8"));
     assert!(model.read(&mut []).unwrap().is_empty());
 }
 
 /// Returns a memory of a sink, two windows and an open one, of the model at this index in
 /// [`MODELS`].
-fn some_snapshot(model: usize) -> Snapshot {
+fn some_snapshot(model: usize) -> MemorySnapshot {
     let schedule = Ratios::try_new(&[2, 4], Mix::EachByChance, WINDOW).unwrap().schedule(5);
     let uncompressed = Uncompressed { first: 2, from: None };
     let text = (0..2 + 2 * WINDOW as u32 + 5).collect();
@@ -295,34 +304,34 @@ fn some_snapshot(model: usize) -> Snapshot {
 
 /// Returns the error with which `from_bytes` or the model refuses a file, if one does.
 fn refusal(model: &MemoryModel, bytes: &[u8]) -> Option<String> {
-    let restored = Snapshot::from_bytes(bytes).and_then(|snapshot| model.restore(&snapshot));
+    let restored = MemorySnapshot::from_bytes(bytes).and_then(|snapshot| model.restore(&snapshot));
     restored.err().map(|error| error.to_string())
 }
 
 #[test]
 fn files_that_are_cut_short_or_changed_anywhere_are_refused() {
-    for format in [Format::Exact, Format::BFloat16, Format::Int8] {
+    for format in [SnapshotFormat::Exact, SnapshotFormat::BFloat16, SnapshotFormat::Int8] {
         let (mut bytes, _) = some_snapshot(0).to_bytes(format).unwrap();
         assert_eq!(refusal(&MODELS[0], &bytes), None);
         for length in 0..bytes.len() {
-            assert!(Snapshot::from_bytes(&bytes[..length]).is_err(), "cut at {length}");
+            assert!(MemorySnapshot::from_bytes(&bytes[..length]).is_err(), "cut at {length}");
         }
         for at in 0..bytes.len() {
             for change in [1, 2, 4, 8, 16, 32, 64, 128, 255, bytes[at] ^ b'\n'] {
                 bytes[at] ^= change;
-                let is_refused = change == 0 || Snapshot::from_bytes(&bytes).is_err();
+                let is_refused = change == 0 || MemorySnapshot::from_bytes(&bytes).is_err();
                 assert!(is_refused, "{change} at {at} of {format:?}");
                 bytes[at] ^= change;
             }
         }
         bytes.push(0);
-        assert!(Snapshot::from_bytes(&bytes).is_err(), "something behind it");
+        assert!(MemorySnapshot::from_bytes(&bytes).is_err(), "something behind it");
     }
 }
 
 #[test]
 fn memories_of_other_models_are_refused() {
-    let (bytes, _) = some_snapshot(0).to_bytes(Format::Exact).unwrap();
+    let (bytes, _) = some_snapshot(0).to_bytes(SnapshotFormat::Exact).unwrap();
     let others: [(&str, Value); 6] = [
         ("mistral", json!({})),
         ("qwen2", json!({"beacon_pos": "append"})),
@@ -347,7 +356,7 @@ struct Crafted {
 }
 
 impl Crafted {
-    fn of(snapshot: &Snapshot, format: Format) -> Self {
+    fn of(snapshot: &MemorySnapshot, format: SnapshotFormat) -> Self {
         let (bytes, _) = snapshot.to_bytes(format).unwrap();
         let begin = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
         let mut tensors: Value = serde_json::from_slice(&bytes[8..begin]).unwrap();
@@ -376,7 +385,7 @@ impl Crafted {
 #[test]
 fn crafted_headers_are_refused_or_harmless() {
     let model = &MODELS[0];
-    let crafted = Crafted::of(&some_snapshot(0), Format::Exact);
+    let crafted = Crafted::of(&some_snapshot(0), SnapshotFormat::Exact);
     assert_eq!(refusal(model, &crafted.bytes()), None);
     let paths = leaves(&crafted.header, String::new());
     assert!(paths.len() > 20, "{paths:?}");
@@ -399,12 +408,12 @@ fn crafted_headers_are_refused_or_harmless() {
                 continue;
             }
             *place = change;
-            let snapshot = Snapshot::from_bytes(&crafted.bytes());
+            let snapshot = MemorySnapshot::from_bytes(&crafted.bytes());
             let Ok(mut memory) = snapshot.and_then(|snapshot| model.restore(&snapshot)) else {
                 continue;
             };
             harmless.push(path.clone());
-            read(model, &mut memory, &[1; 30], Wanted::All);
+            read(model, &mut memory, &[1; 30], WantedLogits::All);
         }
     }
     harmless.dedup();
@@ -434,7 +443,7 @@ fn leaves(value: &Value, path: String) -> Vec<String> {
 #[test]
 fn crafted_tensors_are_refused() {
     let model = &MODELS[0];
-    for format in [Format::Exact, Format::BFloat16, Format::Int8] {
+    for format in [SnapshotFormat::Exact, SnapshotFormat::BFloat16, SnapshotFormat::Int8] {
         let crafted = Crafted::of(&some_snapshot(0), format);
         assert_eq!(refusal(model, &crafted.bytes()), None);
         let names: Vec<String> = crafted.tensors.as_object().unwrap().keys().cloned().collect();
@@ -481,7 +490,7 @@ fn crafted_tensors_are_refused() {
             renamed.tensors[format!("{name}.more")] = tensor;
             assert!(refusal(model, &renamed.bytes()).is_some(), "{name} by another name");
         }
-        if format != Format::Int8 {
+        if format != SnapshotFormat::Int8 {
             let mut infinite = crafted.clone();
             infinite.data.fill(0xff);
             assert!(refusal(model, &infinite.bytes()).unwrap().contains("finite"));
@@ -491,10 +500,10 @@ fn crafted_tensors_are_refused() {
 
 #[test]
 fn files_without_a_snapshots_header_are_refused() {
-    let crafted = Crafted::of(&some_snapshot(0), Format::Exact);
+    let crafted = Crafted::of(&some_snapshot(0), SnapshotFormat::Exact);
     let mut later = crafted.clone();
     later.header = json!({"version": 2, "checksum": "", "something": "else"});
-    let refused = Snapshot::from_bytes(&later.bytes()).unwrap_err();
+    let refused = MemorySnapshot::from_bytes(&later.bytes()).unwrap_err();
     assert!(matches!(refused, clew_model::Error::Unsupported { .. }), "{refused}");
     let mut file = crafted.tensors.clone();
     for metadata in
@@ -505,7 +514,7 @@ fn files_without_a_snapshots_header_are_refused() {
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend(header.as_bytes());
         bytes.extend(&crafted.data);
-        let refused = Snapshot::from_bytes(&bytes).unwrap_err().to_string();
+        let refused = MemorySnapshot::from_bytes(&bytes).unwrap_err().to_string();
         assert!(refused.contains("header"), "{refused}");
     }
 }
@@ -514,7 +523,7 @@ fn files_without_a_snapshots_header_are_refused() {
 fn snapshots_that_somebody_changed_are_refused() {
     let model = &MODELS[0];
     let whole = some_snapshot(0);
-    let changes: [fn(&mut Snapshot); 5] = [
+    let changes: [fn(&mut MemorySnapshot); 5] = [
         |snapshot| _ = snapshot.layers.pop(),
         |snapshot| snapshot.layers.push(snapshot.layers[0].clone()),
         |snapshot| snapshot.layers[1].front = None,

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clew_model::decoder::Wanted;
+use clew_model::decoder::WantedLogits;
 use clew_model::memory::training::{
-    Form, Layout, Rate, Sequence, Sequences, Trained, Trainer, TrainerOptions, Training,
+    Form, LearningRate, MemoryTokenLayout, Sequences, Trained, Trainer, TrainerOptions, Training,
+    TrainingSequence,
 };
-use clew_model::memory::{MemoryModel, Reading, Schedule, Uncompressed};
+use clew_model::memory::{MemoryInput, MemoryModel, RatioSchedule, Uncompressed};
 use clew_model::{DeviceChoice, Error, Precision};
 use clew_testkit::write_tiny_decoder;
 use half::bf16;
@@ -42,9 +43,9 @@ fn tied() -> TempDir {
     folder
 }
 
-fn layout(projections: &str) -> Layout {
+fn layout(projections: &str) -> MemoryTokenLayout {
     let projections = Some(projections.chars().collect());
-    Layout { window: Some(WINDOW), ratios: Some(vec![2, 4]), projections }
+    MemoryTokenLayout { window: Some(WINDOW), ratios: Some(vec![2, 4]), projections }
 }
 
 fn training(folder: &Path, trained: Trained) -> Training {
@@ -56,8 +57,8 @@ fn tokens() -> Vec<u32> {
     (0..28).map(|at| (at * at * 7 + 11) % 256).collect()
 }
 
-fn told() -> Schedule {
-    Schedule::told(vec![2, 4, 2])
+fn told() -> RatioSchedule {
+    RatioSchedule::told(vec![2, 4, 2])
 }
 
 type Numbers = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
@@ -96,16 +97,16 @@ fn write_in(format: Dtype, folder: &Path, all: &Numbers) {
 }
 
 /// Returns the mean loss of the model in a folder.
-fn loss(folder: &Path, trained: Trained, sequence: &Sequence) -> f64 {
+fn loss(folder: &Path, trained: Trained, sequence: &TrainingSequence) -> f64 {
     let mut training =
-        Training::load(folder, DeviceChoice::Cpu, trained, &Layout::default()).unwrap();
+        Training::load(folder, DeviceChoice::Cpu, trained, &MemoryTokenLayout::default()).unwrap();
     let (sum, labels) = training.loss(sequence, told(), usize::MAX).unwrap();
     sum / labels as f64
 }
 
 #[test]
 fn gradients_are_the_slopes_of_the_loss() {
-    let sequence = Sequence::of(tokens()).unwrap();
+    let sequence = TrainingSequence::of(tokens()).unwrap();
     for (base, trained, projections) in [
         (tiny(), Trained::Memory, "qkvo"),
         (tiny(), Trained::Memory, "qk"),
@@ -172,7 +173,7 @@ fn the_losses_of_parts_are_the_loss_of_all() {
     let tokens = tokens();
     let mut sum = |is_counted: fn(usize) -> bool| {
         let counted = (0..tokens.len()).map(is_counted).collect();
-        let sequence = Sequence::masked(tokens.clone(), counted).unwrap();
+        let sequence = TrainingSequence::masked(tokens.clone(), counted).unwrap();
         training.loss(&sequence, told(), usize::MAX).unwrap()
     };
     let (all, labels) = sum(|_| true);
@@ -191,13 +192,13 @@ fn a_training_reads_as_the_memory_does() {
     let folder = tempfile::tempdir().unwrap();
     training.write(folder.path()).unwrap();
     let tokens = tokens();
-    let sequence = Sequence::of(tokens.clone()).unwrap();
+    let sequence = TrainingSequence::of(tokens.clone()).unwrap();
     let (expected, _) = training.loss(&sequence, told(), usize::MAX).unwrap();
     let model = MemoryModel::load(folder.path(), DeviceChoice::Cpu, Precision::Float32, 1).unwrap();
     let uncompressed = Uncompressed { first: 0, from: Some(24) };
     let mut memory = model.memory_beside(told(), uncompressed);
-    let wanted = Wanted::All;
-    let reading = Reading { memory: &mut memory, tokens: &tokens, wanted };
+    let wanted = WantedLogits::All;
+    let reading = MemoryInput { memory: &mut memory, tokens: &tokens, wanted };
     let logits = model.read(&mut [reading]).unwrap();
     let losses = logits.iter().zip(&tokens[1..]).map(|(logits, next)| {
         let all: f64 = logits.iter().map(|logit| f64::from(*logit).exp()).sum();
@@ -211,7 +212,7 @@ fn a_training_reads_as_the_memory_does() {
 fn gradients_end_where_a_pass_does_and_the_loss_stays_the_same() {
     let base = tiny();
     let mut training = training(base.path(), Trained::Memory);
-    let sequence = Sequence::of(tokens()).unwrap();
+    let sequence = TrainingSequence::of(tokens()).unwrap();
     let name = "model.beacon_embed_tokens.weight";
     let all = training.gradients(&sequence, told(), usize::MAX).unwrap();
     let each = training.gradients(&sequence, told(), 1).unwrap();
@@ -226,7 +227,7 @@ fn gradients_end_where_a_pass_does_and_the_loss_stays_the_same() {
 fn nothing_is_learnt_of_a_window_that_nothing_follows() {
     let base = tiny();
     let mut training = training(base.path(), Trained::Memory);
-    let sequence = Sequence::of(tokens()[..WINDOW].to_vec()).unwrap();
+    let sequence = TrainingSequence::of(tokens()[..WINDOW].to_vec()).unwrap();
     let gradients = training.gradients(&sequence, told(), usize::MAX).unwrap();
     assert!(gradients.mean_loss() > 0.0);
     for name in gradients.names() {
@@ -235,14 +236,14 @@ fn nothing_is_learnt_of_a_window_that_nothing_follows() {
 }
 
 fn options(steps: usize) -> TrainerOptions {
-    let rate = Rate { peak: 0.02, warm_up: 2, steps };
+    let rate = LearningRate { peak: 0.02, warm_up: 2, steps };
     TrainerOptions { rate, batch: 2, ..TrainerOptions::new(steps, 0.02, vec![2, 4]) }
 }
 
 fn sequences() -> Sequences {
     let shifted = |shift: u32| {
         let tokens = tokens().into_iter().map(|id| (id + shift) % 256).collect();
-        Sequence::of(tokens).unwrap()
+        TrainingSequence::of(tokens).unwrap()
     };
     Sequences::new((0..3).map(shifted).collect())
 }
@@ -264,7 +265,7 @@ fn the_loss_falls_and_only_memory_parameters_change() {
         .unwrap();
     assert_eq!((told, trainer.done()), (25, 25));
     let points = trainer.curve().points();
-    let mean = |points: &[clew_model::memory::training::Point]| {
+    let mean = |points: &[clew_model::memory::training::TrainingStep]| {
         points.iter().map(|point| point.loss).sum::<f64>() / points.len() as f64
     };
     let (first, last) = (mean(&points[..5]), mean(&points[20..]));
@@ -290,7 +291,8 @@ fn the_loss_falls_and_only_memory_parameters_change() {
 fn a_base_model_is_trained_from_scratch_and_stays_one() {
     let (base, out) = (tiny(), tempfile::tempdir().unwrap());
     let training =
-        Training::load(base.path(), DeviceChoice::Cpu, Trained::All, &Layout::default()).unwrap();
+        Training::load(base.path(), DeviceChoice::Cpu, Trained::All, &MemoryTokenLayout::default())
+            .unwrap();
     let options = TrainerOptions { ratios: vec![2], ..options(12) };
     let mut trainer = Trainer::open(training, sequences(), options, out.path()).unwrap();
     let trained = trainer.run(|_| true).unwrap();
@@ -403,14 +405,14 @@ fn texts_are_cut_and_questions_count_their_clues() {
 
 #[test]
 fn what_cannot_be_trained_is_refused() {
-    let untrainable = |found: Result<Sequence, Error>| {
+    let untrainable = |found: Result<TrainingSequence, Error>| {
         assert!(matches!(found, Err(Error::Untrainable { .. })), "{found:?}");
     };
-    untrainable(Sequence::of(vec![1]));
-    untrainable(Sequence::masked(vec![1, 2], vec![true]));
-    untrainable(Sequence::masked(vec![1, 2, 3], vec![true, false, false]));
+    untrainable(TrainingSequence::of(vec![1]));
+    untrainable(TrainingSequence::masked(vec![1, 2], vec![true]));
+    untrainable(TrainingSequence::masked(vec![1, 2, 3], vec![true, false, false]));
     let (base, out) = (tiny(), tempfile::tempdir().unwrap());
-    let foreign = Sequence::of(vec![1, VOCABULARY as u32]).unwrap();
+    let foreign = TrainingSequence::of(vec![1, VOCABULARY as u32]).unwrap();
     let found = training(base.path(), Trained::Memory).gradients(&foreign, told(), 1).map(|_| ());
     assert!(matches!(found, Err(Error::ForeignTokens { .. })), "{found:?}");
     for wrong in [
@@ -419,7 +421,10 @@ fn what_cannot_be_trained_is_refused() {
         TrainerOptions { ratios: vec![], ..options(1) },
         TrainerOptions { batch: 0, ..options(1) },
         TrainerOptions { checkpoints_kept: 0, ..options(1) },
-        TrainerOptions { rate: Rate { peak: f64::NAN, warm_up: 1, steps: 2 }, ..options(1) },
+        TrainerOptions {
+            rate: LearningRate { peak: f64::NAN, warm_up: 1, steps: 2 },
+            ..options(1)
+        },
         options(0),
     ] {
         let refused = trainer(base.path(), out.path(), wrong.clone()).map(|_| ());

@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 
 use clew_model::DeviceChoice;
-use clew_model::memory::Schedule;
-use clew_model::memory::training::{Layout, Sequence, Trained, Training};
+use clew_model::memory::RatioSchedule;
+use clew_model::memory::training::{MemoryTokenLayout, Trained, Training, TrainingSequence};
 use safetensors::SafeTensors;
 use serde_json::Value;
 
@@ -45,9 +45,13 @@ fn memorag_loss_and_gradients_are_the_references() {
         let manifest: Value = serde_json::from_slice(&manifest).unwrap();
         let bytes = std::fs::read(folder.join("cases/train_step.safetensors")).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap();
-        let mut training =
-            Training::load(&folder, DeviceChoice::Cpu, Trained::Memory, &Layout::default())
-                .unwrap();
+        let mut training = Training::load(
+            &folder,
+            DeviceChoice::Cpu,
+            Trained::Memory,
+            &MemoryTokenLayout::default(),
+        )
+        .unwrap();
         let window = training.settings().window;
         let sizes = manifest["train"]["beacon_sizes_per_window"].as_array().unwrap();
         let sizes = sizes.iter().map(|size| size.as_u64().unwrap() as usize);
@@ -56,8 +60,8 @@ fn memorag_loss_and_gradients_are_the_references() {
         let tokens = tokens.into_iter().map(|id| u32::try_from(id).unwrap()).collect();
         let labels = integers(&tensors, "labels");
         let counted = labels.into_iter().map(|label| label != IGNORED).collect();
-        let sequence = Sequence::masked(tokens, counted).unwrap();
-        let found = training.gradients(&sequence, Schedule::told(ratios), usize::MAX).unwrap();
+        let sequence = TrainingSequence::masked(tokens, counted).unwrap();
+        let found = training.gradients(&sequence, RatioSchedule::told(ratios), usize::MAX).unwrap();
         let expected = manifest["train"]["loss"].as_f64().unwrap();
         let off = (found.mean_loss() - expected).abs();
         assert!(off <= LOSS, "{}: the loss is off by {off}", folder.display());

@@ -12,7 +12,7 @@ use clew_model::{
     DeviceChoice, EmbeddingModel, EncodedText, Error, ModelOptions, PathChoice, PrecisionChoice,
     Scratch,
 };
-use clew_packed_bert::{Kernel, Precision};
+use clew_packed_bert::{Kernel, KernelPrecision};
 use clew_testkit::{TinyBert, WeightFormat, write_tensors, write_tiny_bert};
 use serde_json::json;
 use tempfile::TempDir;
@@ -75,9 +75,9 @@ fn the_packed_path_agrees_with_burn() {
     let expected = embed(folder.path(), &burn());
     for (precision, least, tolerance) in [
         // Two layers of sums in another order.
-        (PrecisionChoice::Float32, Precision::Float32, 2e-6),
+        (PrecisionChoice::Float32, KernelPrecision::Float32, 2e-6),
         // Factors of 8 significant bits, in vectors whose components are about 1/8.
-        (PrecisionChoice::BFloat16, Precision::BFloat16, 1e-2),
+        (PrecisionChoice::BFloat16, KernelPrecision::BFloat16, 1e-2),
     ] {
         if Kernel::detect(least).is_some_and(|kernel| kernel.precision() == least) {
             let path = PathChoice::Packed;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each role lives in its own crate. Its `start` takes what it needs from a [`Node`], adds services
-//! to the [`Server`], and shares seams with the other roles of the process ([`SharedSeams`]).
+//! to the [`NodeServer`], and shares seams with the other roles of the process ([`SharedSeams`]).
 //! So one process can run any set of roles.
 
 mod body;
@@ -29,5 +29,5 @@ pub use observed::observed;
 pub use peers::addresses;
 pub use run::{Stop, run, service_main};
 pub use seams::{Shared, SharedSeams};
-pub use server::{Server, Transport, transport};
+pub use server::{NodeServer, Transport, transport};
 pub use signals::Signals;

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 
-use clew_runtime::tree::TreeNode;
-use clew_telemetry::Living;
+use clew_runtime::tree::RunningPart;
+use clew_telemetry::WeakRegistry;
 use clew_telemetry::metrics::{gauge, label, observed_counter};
 
 use crate::Node;
 
-static NODES: Living<Node> = Living::new();
+static NODES: WeakRegistry<Node> = WeakRegistry::new();
 
 /// Includes `node` in the metrics for as long as it exists.
 pub(crate) fn observe(node: &Arc<Node>) {
@@ -79,6 +79,6 @@ fn peers() -> BTreeMap<(String, Cow<'static, str>), usize> {
     counts
 }
 
-fn restarts(tree: &TreeNode) -> u64 {
+fn restarts(tree: &RunningPart) -> u64 {
     tree.restarts + tree.children.iter().map(restarts).sum::<u64>()
 }

@@ -8,8 +8,8 @@ use clew_cluster::{Cache, Cluster, Leases, Member, Members, NodeId, RedisHealth,
 use clew_core::Error;
 use clew_runtime::peer::{PeerOptions, Reach};
 use clew_runtime::pool::Pool;
-use clew_runtime::tree::TreeNode;
-use clew_telemetry::{Health, Phase, Severity, Trouble};
+use clew_runtime::tree::RunningPart;
+use clew_telemetry::{Health, ProcessPhase, Severity, Trouble};
 use clew_tls::Tls;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use crate::{NodeConfig, SharedSeams, peers, redis};
 
 /// A function that describes the current parts of the node.
-type Looking = Box<dyn Fn() -> Vec<TreeNode> + Send + Sync>;
+type Looking = Box<dyn Fn() -> Vec<RunningPart> + Send + Sync>;
 
 /// The parts of a node that its tree shows.
 #[derive(Clone, Default)]
@@ -25,16 +25,16 @@ pub struct Parts(Arc<Mutex<Vec<Looking>>>);
 
 impl Parts {
     /// Adds a part. `part` is called each time the tree is built.
-    pub fn add(&self, part: impl Fn() -> TreeNode + Send + Sync + 'static) {
+    pub fn add(&self, part: impl Fn() -> RunningPart + Send + Sync + 'static) {
         self.add_all(move || vec![part()]);
     }
 
     /// Adds parts whose number may change.
-    pub fn add_all(&self, parts: impl Fn() -> Vec<TreeNode> + Send + Sync + 'static) {
+    pub fn add_all(&self, parts: impl Fn() -> Vec<RunningPart> + Send + Sync + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(parts));
     }
 
-    fn nodes(&self) -> Vec<TreeNode> {
+    fn nodes(&self) -> Vec<RunningPart> {
         let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         parts.iter().flat_map(|parts| parts()).collect()
     }
@@ -211,7 +211,7 @@ impl Node {
             );
         }
         self.draining.send_replace(true);
-        self.health.enter(Phase::Draining);
+        self.health.enter(ProcessPhase::Draining);
     }
 
     /// Leaves the cluster.
@@ -225,14 +225,14 @@ impl Node {
     }
 
     /// Returns the tree of the parts that run on this node.
-    pub fn tree(&self) -> TreeNode {
+    pub fn tree(&self) -> RunningPart {
         let state = if *self.draining.borrow() { "draining" } else { "serving" };
         let me = self.me();
         let members = self.members();
         let members = Arc::clone(&members.borrow());
         let roles = members.get(me).map(|member| &member.roles);
         let roles: Vec<_> = roles.into_iter().flatten().map(|role| role.as_str()).collect();
-        TreeNode::new(format!("{me} [{}]", roles.join(", ")), "node", state)
+        RunningPart::new(format!("{me} [{}]", roles.join(", ")), "node", state)
             .with_children(self.parts.nodes())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clew_proto::cluster::v1 as wire;
 use clew_proto::cluster::v1::node_service_server::NodeService;
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use tonic::{Request, Response, Status};
 
 use crate::Node;
@@ -15,7 +15,7 @@ pub(crate) struct NodeRpc {
 }
 
 /// Converts a tree to its wire form.
-fn tree_to_wire(tree: TreeNode) -> wire::TreeNode {
+fn tree_to_wire(tree: RunningPart) -> wire::TreeNode {
     wire::TreeNode {
         name: tree.name,
         kind: tree.kind.into_owned(),

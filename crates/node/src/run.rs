@@ -12,14 +12,14 @@ use clap::Parser;
 use clew_cluster::Role;
 use clew_core::{Error, ErrorKind};
 use clew_runtime::config::Sources;
-use clew_telemetry::{Admin, LogFormat, Logging, Phase};
+use clew_telemetry::{Admin, LogFormat, Logging, ProcessPhase};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::observed::observed;
-use crate::{Node, NodeConfig, Server, Signals, may_listen, metrics};
+use crate::{Node, NodeConfig, NodeServer, Signals, may_listen, metrics};
 
 /// A function that stops a role: it hands over what the role owns and finishes accepted work, until
 /// the deadline.
@@ -36,10 +36,10 @@ pub type Stop =
 pub async fn run<F>(
     config: NodeConfig,
     roles: BTreeSet<Role>,
-    start: impl FnOnce(Arc<Node>, Server) -> F,
+    start: impl FnOnce(Arc<Node>, NodeServer) -> F,
 ) -> Result<(), Error>
 where
-    F: Future<Output = Result<(Server, Vec<Stop>), Error>>,
+    F: Future<Output = Result<(NodeServer, Vec<Stop>), Error>>,
 {
     let mut signals = Signals::listen()?;
     let listener = TcpListener::bind(&config.listen).await.map_err(|error| {
@@ -62,7 +62,7 @@ where
     if let Some(admin) = &admin {
         eprintln!("metrics and health on http://{}", admin.address());
     }
-    let server = Server::new(&node)?;
+    let server = NodeServer::new(&node)?;
     // Boxed because the futures that start roles are large.
     let starting = Box::pin(start(Arc::clone(&node), server));
     let Some(started) = signals.unless_told(starting).await else {
@@ -78,7 +78,7 @@ where
     };
     let (stop, stopped) = watch::channel(false);
     let mut serving = tokio::spawn(server.serve(listener, node.draining(), stopped));
-    node.health().enter(Phase::Serving);
+    node.health().enter(ProcessPhase::Serving);
     // Tests and scripts wait for this line.
     eprintln!("listening on {scheme}://{address}");
     tokio::select! {

@@ -9,7 +9,7 @@ use clew_core::{Error, ErrorKind};
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::cluster::v1::node_service_server::NodeServiceServer;
 use clew_telemetry::RpcLayer;
-use clew_tls::{Limits, Tls, incoming};
+use clew_tls::{ConnectionLimits, Tls, incoming};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::body::Body;
@@ -64,7 +64,7 @@ pub fn transport(guard: Guard) -> tonic::transport::Server<Transport> {
 }
 
 /// The services that a node offers.
-pub struct Server {
+pub struct NodeServer {
     routes: RoutesBuilder,
     health: HealthReporter,
     names: Vec<&'static str>,
@@ -72,7 +72,7 @@ pub struct Server {
     tls: Option<Tls>,
 }
 
-impl Server {
+impl NodeServer {
     /// Creates a server with the services that every node has.
     ///
     /// # Errors
@@ -148,7 +148,10 @@ impl Server {
         };
         transport(guard)
             .add_routes(routes.routes())
-            .serve_with_incoming_shutdown(incoming(listener, tls, Limits::default()), shutdown)
+            .serve_with_incoming_shutdown(
+                incoming(listener, tls, ConnectionLimits::default()),
+                shutdown,
+            )
             .await
             .map_err(|error| {
                 Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "the listener failed")

@@ -17,7 +17,7 @@ pub(crate) mod avx512_bf16;
 
 /// Format in which the large matrix products read their factors. Sums are always 32-bit floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Precision {
+pub enum KernelPrecision {
     /// 32-bit floats throughout.
     Float32,
     /// Weights and activations rounded to bfloat16 (8 bits of significand): half the memory, twice
@@ -43,13 +43,13 @@ impl Kernel {
     /// Returns the fastest supported kernel that is at least as precise as `precision`, or `None`
     /// if only a general engine can run the model.
     ///
-    /// [`Precision::BFloat16`] permits rounding but does not require it: a processor without
+    /// [`KernelPrecision::BFloat16`] permits rounding but does not require it: a processor without
     /// bfloat16 instructions gets a 32-bit kernel.
     #[must_use]
-    pub fn detect(precision: Precision) -> Option<Self> {
+    pub fn detect(precision: KernelPrecision) -> Option<Self> {
         Self::ALL.into_iter().find(|kernel| {
-            let is_precise_enough =
-                precision == Precision::BFloat16 || kernel.precision() == Precision::Float32;
+            let is_precise_enough = precision == KernelPrecision::BFloat16
+                || kernel.precision() == KernelPrecision::Float32;
             is_precise_enough && kernel.is_supported()
         })
     }
@@ -69,10 +69,10 @@ impl Kernel {
 
     /// Returns the format in which the kernel multiplies.
     #[must_use]
-    pub fn precision(self) -> Precision {
+    pub fn precision(self) -> KernelPrecision {
         match self {
-            Self::Avx512Bf16 => Precision::BFloat16,
-            Self::Avx512 | Self::Avx2 => Precision::Float32,
+            Self::Avx512Bf16 => KernelPrecision::BFloat16,
+            Self::Avx512 | Self::Avx2 => KernelPrecision::Float32,
         }
     }
 }

@@ -75,6 +75,6 @@ mod weights;
 pub use config::Config;
 pub use error::Error;
 pub use forward::Workspace;
-pub use kernel::{Kernel, Precision};
+pub use kernel::{Kernel, KernelPrecision};
 pub use model::PackedBert;
 pub use weights::tensor_names;

@@ -52,11 +52,11 @@ use self::verb::in_past;
 /// It embeds the question and at most 48 sentences, in two calls of its encoder. The rest takes
 /// about a millisecond for passages of the usual size, and is bounded for any.
 #[derive(Clone)]
-pub struct Extractive {
+pub struct ExtractiveReasoner {
     encoders: Arc<dyn Encoders>,
 }
 
-impl Extractive {
+impl ExtractiveReasoner {
     /// Creates a reader that compares by vectors of the current encoder of `encoders`, whichever
     /// encoder the evidence was found with.
     pub fn new(encoders: Arc<dyn Encoders>) -> Self {
@@ -111,7 +111,7 @@ async fn embed(
 }
 
 #[async_trait]
-impl Reasoner for Extractive {
+impl Reasoner for ExtractiveReasoner {
     /// Judges and composes as the crate's documentation describes. A summary covers all evidence.
     /// The points of a working memory are not read, because they are derived from the evidence.
     ///
@@ -129,7 +129,7 @@ impl Reasoner for Extractive {
     }
 }
 
-impl Extractive {
+impl ExtractiveReasoner {
     /// Reads for what the question asks.
     async fn read_for(
         &self,

@@ -1,37 +1,38 @@
 //! Reading, navigation and planning over evidence, with and without a language model.
 //!
-//! [`Extractive`] works without a language model. Its answers quote the evidence, or are computed
-//! from statements that they quote as well, so they can be incomplete but not invented.
+//! [`ExtractiveReasoner`] works without a language model. Its answers quote the evidence, or are
+//! computed from statements that they quote as well, so they can be incomplete but not invented.
 //! [`prompted::Prompted`] asks a model for the same steps, and for the other steps of judgement
 //! that the memory mechanisms take.
 //!
 //! # Steps without a model
 //!
-//! - Judge and answer: [`Extractive`]. It cannot tell relevance from entailment, see below.
-//! - Choose a child in a tree: [`Extractive`], by the child's summary and the passages that a
-//!   search found below it. It cannot reason from a summary to what is below it.
-//! - Read a leaf of a tree: [`Extractive`], like any passage. It cannot combine the leaf with what
-//!   was read on the way to it.
-//! - Judge evidence and say what is missing: [`Extractive`] reads the evidence, and names the words
-//!   of the question that occur nowhere in it. It cannot tell a missing fact from a missing word.
-//! - Name the entities of a question: [`Extractive`] takes titles, names and numbers, otherwise
-//!   topics. It cannot resolve a pronoun or a description.
-//! - Choose entities to look at: [`Extractive`], by their names. It cannot see that one entity
-//!   leads to another.
-//! - Summarise evidence: [`Extractive`] takes the sentences that stand for most of it. It cannot
-//!   tell what matters for the task.
-//! - Fuse descriptions of a relation: [`Extractive`] joins them. It cannot say once what several
-//!   say.
-//! - Elaborate a query: [`Extractive`] puts a relation after the question. It cannot use other
-//!   words.
-//! - Reword a question, imagine a passage, list key points: [`Extractive`], from words and
+//! - Judge and answer: [`ExtractiveReasoner`]. It cannot tell relevance from entailment, see below.
+//! - Choose a child in a tree: [`ExtractiveReasoner`], by the child's summary and the passages that
+//!   a search found below it. It cannot reason from a summary to what is below it.
+//! - Read a leaf of a tree: [`ExtractiveReasoner`], like any passage. It cannot combine the leaf
+//!   with what was read on the way to it.
+//! - Judge evidence and say what is missing: [`ExtractiveReasoner`] reads the evidence, and names
+//!   the words of the question that occur nowhere in it. It cannot tell a missing fact from a
+//!   missing word.
+//! - Name the entities of a question: [`ExtractiveReasoner`] takes titles, names and numbers,
+//!   otherwise topics. It cannot resolve a pronoun or a description.
+//! - Choose entities to look at: [`ExtractiveReasoner`], by their names. It cannot see that one
+//!   entity leads to another.
+//! - Summarise evidence: [`ExtractiveReasoner`] takes the sentences that stand for most of it. It
+//!   cannot tell what matters for the task.
+//! - Fuse descriptions of a relation: [`ExtractiveReasoner`] joins them. It cannot say once what
+//!   several say.
+//! - Elaborate a query: [`ExtractiveReasoner`] puts a relation after the question. It cannot use
+//!   other words.
+//! - Reword a question, imagine a passage, list key points: [`ExtractiveReasoner`], from words and
 //!   sentences that are there. It cannot tell the meanings of an ambiguous question apart.
 //! - Propose clues: [`propose_clues`]. It cannot say what the outline does not say.
 //! - Raise concerns: [`raise_concerns`]. It cannot doubt what a point says.
-//! - Update and merge points: [`Extractive`], by their entities and words. It cannot draw
+//! - Update and merge points: [`ExtractiveReasoner`], by their entities and words. It cannot draw
 //!   conclusions.
-//! - Compute with dates, count, add up: [`Extractive`], see below. It cannot recognise an event
-//!   that is described in other words.
+//! - Compute with dates, count, add up: [`ExtractiveReasoner`], see below. It cannot recognise an
+//!   event that is described in other words.
 //! - Infer the time that a question asks about: `clew_chat::time::asked_about`, by fixed
 //!   expressions.
 //! - Extract what users state of themselves: `clew_chat::facts`. It cannot rephrase, and misses
@@ -41,7 +42,7 @@
 //!
 //! Asking questions about a segment, and judging answers, have no counterpart.
 //!
-//! # How `Extractive` reads
+//! # How `ExtractiveReasoner` reads
 //!
 //! 1. *Read* the ten best passages, at most 16 KiB of each, sentence by sentence. Sentences of more
 //!    than 400 characters are read in pieces. Duplicates are dropped.
@@ -64,8 +65,8 @@
 //! # Forms of questions
 //!
 //! Questions about a memory of conversations often ask for something that no single sentence says.
-//! `Extractive` therefore recognises some forms of questions, in English. All other questions are
-//! read as above.
+//! `ExtractiveReasoner` therefore recognises some forms of questions, in English. All other
+//! questions are read as above.
 //!
 //! - *How long between A and B, how long ago, when; which was first or last, in what order*:
 //!   computed from the days of the events. Each event is dated by a time in the sentence that fits
@@ -145,5 +146,5 @@ mod model_or_rules;
 pub mod prompted;
 
 pub use config::BudgetConfig;
-pub use extractive::{Extractive, propose_clues, raise_concerns};
+pub use extractive::{ExtractiveReasoner, propose_clues, raise_concerns};
 pub use model_or_rules::ModelOrRules;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clew_core::{Account, Encoders, Guide, Reasoner};
 
-use crate::Extractive;
+use crate::ExtractiveReasoner;
 use crate::prompted::Prompted;
 
 /// Implementation of the reasoners and guides of a node.
@@ -34,6 +34,6 @@ impl ModelOrRules {
     }
 }
 
-fn extractive(encoders: &Arc<dyn Encoders>, account: &Account) -> Extractive {
-    Extractive::new(account.metered(Arc::clone(encoders)))
+fn extractive(encoders: &Arc<dyn Encoders>, account: &Account) -> ExtractiveReasoner {
+    ExtractiveReasoner::new(account.metered(Arc::clone(encoders)))
 }

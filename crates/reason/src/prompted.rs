@@ -81,7 +81,7 @@ pub use self::prompt::PromptFile;
 use self::prompt::Rendered;
 pub use self::reply::Reply;
 use self::reported::Told;
-pub use self::unreadable::{Found, Unreadable};
+pub use self::unreadable::{ReplyShape, UnreadableReply};
 
 /// Temperatures of the attempts: the likeliest reply first, then others. MemWalker, section 3, asks
 /// three times and does not state a temperature.
@@ -180,7 +180,8 @@ impl Prompted {
     /// Returns the errors of the generator; [`ErrorKind::InvalidInput`] with the reason
     /// `PROMPT_TOO_LONG` if the prompt cannot be cut to the window; [`ErrorKind::Exhausted`] with
     /// the reason `BUDGET_SPENT` if the budget is used up; [`ErrorKind::Unavailable`] with the
-    /// reason `UNREADABLE_REPLY` and an [`Unreadable`] as its source if no reply can be parsed.
+    /// reason `UNREADABLE_REPLY` and an [`UnreadableReply`] as its source if no reply can be
+    /// parsed.
     pub async fn perform<A: Act>(
         &self,
         act: &A,

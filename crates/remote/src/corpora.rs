@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Role;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusName, CorpusSettings, DeletionStep, Error, Limits, Listed,
+    Access, Corpora, Corpus, CorpusEntry, CorpusName, CorpusSettings, DeletionStep, Error, Limits,
     Restoration, RestoreStep, Shard, ShardIndex, SnapshotDeletion, SnapshotName, SnapshotSummary,
     Unusable,
 };
 use clew_node::Node;
 use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire, unusable_from_wire};
-use clew_proto::convert::shard::{SeenShard, ShardRef};
+use clew_proto::convert::shard::{ShardRef, ShardRefWithAccess};
 use clew_proto::convert::snapshot as convert;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_client::CatalogueServiceClient;
@@ -109,12 +109,12 @@ impl RemoteCorpora {
         &self,
         corpus: clew_proto::corpus::v1::Corpus,
         access: &Access,
-    ) -> Result<Listed, Error> {
+    ) -> Result<CorpusEntry, Error> {
         let name: CorpusName = corpus.name.parse()?;
         let settings = settings_from_wire(corpus).and_then(|settings| self.checked(settings));
         Ok(match settings {
-            Ok(settings) => Listed::Usable(self.reach(settings, access)),
-            Err(error) => Listed::Unusable(Unusable::new(name, &error)),
+            Ok(settings) => CorpusEntry::Usable(self.reach(settings, access)),
+            Err(error) => CorpusEntry::Unusable(Unusable::new(name, &error)),
         })
     }
 
@@ -132,7 +132,7 @@ impl RemoteCorpora {
                 shard: ShardIndex(index),
             };
             Arc::new(RemoteShard {
-                seen: SeenShard { shard, access: access.clone() },
+                seen: ShardRefWithAccess { shard, access: access.clone() },
                 routes: Arc::clone(&self.routes),
                 accepting: self.accepting.clone(),
                 limits: self.limits,
@@ -209,12 +209,13 @@ impl Corpora for RemoteCorpora {
         limit: usize,
         access: &Access,
         deadline: Instant,
-    ) -> Result<Vec<Listed>, Error> {
+    ) -> Result<Vec<CorpusEntry>, Error> {
         let wire::ListCorporaResponse { corpora, unusable } =
             self.look_up(after, limit, deadline).await?;
         let usable = corpora.into_iter().map(|corpus| self.listed(corpus, access));
-        let unusable = unusable.into_iter().map(|it| Ok(Listed::Unusable(unusable_from_wire(it)?)));
-        let mut listed = usable.chain(unusable).collect::<Result<Vec<Listed>, Error>>()?;
+        let unusable =
+            unusable.into_iter().map(|it| Ok(CorpusEntry::Unusable(unusable_from_wire(it)?)));
+        let mut listed = usable.chain(unusable).collect::<Result<Vec<CorpusEntry>, Error>>()?;
         listed.sort_by(|a, b| a.name().cmp(b.name()));
         Ok(listed)
     }

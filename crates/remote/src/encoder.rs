@@ -2,14 +2,14 @@
 //! `MemoryEncoder` and `Reranker` of `clew-core` over pools of encoder services.
 //!
 //! ```text
-//! embed ─► batches ─► Board: assigns batches ──────────┬─► Courier ══ stream ══► encoder
-//!            ▲          interactive before bulk,       └─► Courier ══ stream ══► encoder
+//! embed ─► batches ─► Dispatcher: assigns batches ─────┬─► Session ══ stream ══► encoder
+//!            ▲          interactive before bulk,       └─► Session ══ stream ══► encoder
 //!            │          fewest tokens under way first
 //!            └──── again, when a batch is lost with its peer ◄──┘
 //! ```
 //!
 //! A call is split into batches of bounded size, so that several encoders share it. Each member has
-//! a courier, which keeps one long stream to it with a bounded window of batches. A
+//! a session, which keeps one long stream to it with a bounded window of batches. A
 //! [`RemoteEncoder`] works with one model. Only members that offer this model take part, whether or
 //! not it is their current one. The member's description contains the tokenizer, so texts are cut
 //! for the model on this side. [`RemoteEncoders`] has one [`RemoteEncoder`] for each model in use.
@@ -17,18 +17,18 @@
 //! [`RemoteMemoryEncoder`] implements `MemoryEncoder` over the memory models of the same services.
 
 mod batch;
-mod board;
 mod cluster;
 mod config;
-mod courier;
-mod crew;
 mod described;
+mod dispatcher;
 mod memory;
 mod model;
+mod model_pool;
 mod options;
 mod remote_encoder;
 mod remote_encoders;
 mod reranker;
+mod session;
 mod shared;
 
 pub use config::RemoteEncoderConfig;

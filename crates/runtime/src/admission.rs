@@ -11,7 +11,7 @@ use clew_core::Error;
 use clew_telemetry::Queue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-use crate::tree::TreeNode;
+use crate::tree::RunningPart;
 
 /// Bounded place in which work waits or runs.
 #[derive(Clone, Debug)]
@@ -120,9 +120,9 @@ impl Gate {
     }
 
     /// Returns the gate's node for the tree of running parts.
-    pub fn node(&self) -> TreeNode {
+    pub fn node(&self) -> RunningPart {
         let state = if self.permits.is_closed() { "closed" } else { "open" };
-        TreeNode::new(self.name, "gate", state).with_queue(self.in_use(), self.capacity())
+        RunningPart::new(self.name, "gate", state).with_queue(self.in_use(), self.capacity())
     }
 
     fn refusal(&self) -> Error {

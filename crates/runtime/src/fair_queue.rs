@@ -15,7 +15,7 @@ use clew_core::Error;
 use clew_telemetry::Queue;
 use tokio::sync::oneshot;
 
-use crate::tree::TreeNode;
+use crate::tree::RunningPart;
 
 /// Fair queue that lets a bounded number of pieces of work run at once. Cheap to clone; clones
 /// share the queue.
@@ -74,7 +74,7 @@ const NEWEST: f64 = 0.1;
 
 /// Returns how many pieces of work run at once on this machine: two for each core, so that one
 /// computes while another waits for the storage.
-pub fn two_for_each_core() -> usize {
+pub fn two_per_core() -> usize {
     2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -155,9 +155,9 @@ impl FairQueue {
     }
 
     /// Returns the queue's node for the tree of running parts.
-    pub fn node(&self) -> TreeNode {
+    pub fn node(&self) -> RunningPart {
         let running = locked(&self.state).running;
-        TreeNode::new(self.name, "fair queue", "open").with_queue(running, self.at_once)
+        RunningPart::new(self.name, "fair queue", "open").with_queue(running, self.at_once)
     }
 }
 

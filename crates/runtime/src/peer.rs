@@ -30,7 +30,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::admission::{Gate, Permit};
 use crate::backoff::Backoff;
 use crate::supervise::{Line, Supervised, start_child};
-use crate::tree::TreeNode;
+use crate::tree::RunningPart;
 
 mod config;
 mod connection;
@@ -66,7 +66,7 @@ impl PeerState {
 
 /// Current knowledge of a peer.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct PeerView {
     /// State of the peer.
     pub state: PeerState,
     /// Connection to the peer; present while it is serving or draining.
@@ -83,7 +83,7 @@ struct Inner {
     name: String,
     address: String,
     credits: Gate,
-    view: watch::Receiver<View>,
+    view: watch::Receiver<PeerView>,
     supervised: Supervised<()>,
 }
 
@@ -113,7 +113,8 @@ impl Peer {
     /// if the actor system refuses to start an actor.
     pub async fn start(name: &str, address: &str, options: &PeerOptions) -> Result<Self, Error> {
         let connection = Connection::try_new(address, &options.reach)?;
-        let (published, view) = watch::channel(View { state: PeerState::Connecting, link: None });
+        let (published, view) =
+            watch::channel(PeerView { state: PeerState::Connecting, link: None });
         let line = ProxyLine {
             name: name.to_owned(),
             connection,
@@ -138,7 +139,7 @@ impl Peer {
     }
 
     /// Returns a receiver of what is known of the peer.
-    pub fn view(&self) -> watch::Receiver<View> {
+    pub fn view(&self) -> watch::Receiver<PeerView> {
         self.inner.view.clone()
     }
 
@@ -181,8 +182,8 @@ impl Peer {
     }
 
     /// Returns the peer's node for the tree of running parts.
-    pub fn node(&self) -> TreeNode {
-        let mut node = TreeNode::new(self.name(), "peer", self.state().word())
+    pub fn node(&self) -> RunningPart {
+        let mut node = RunningPart::new(self.name(), "peer", self.state().word())
             .with_queue(self.in_flight(), self.inner.credits.capacity());
         node.restarts = self.inner.supervised.restarts();
         node
@@ -195,7 +196,7 @@ struct ProxyLine {
     connection: Connection,
     service: String,
     longest_pause: Duration,
-    published: Arc<watch::Sender<View>>,
+    published: Arc<watch::Sender<PeerView>>,
 }
 
 impl Line for ProxyLine {
@@ -206,7 +207,7 @@ impl Line for ProxyLine {
     }
 
     async fn start(&self, supervisor: ActorCell, generation: u64) -> Result<(), Error> {
-        let publish = |state| self.published.send_replace(View { state, link: None });
+        let publish = |state| self.published.send_replace(PeerView { state, link: None });
         publish(PeerState::Connecting);
         let (link, closing) = self
             .connection
@@ -253,13 +254,13 @@ struct Arguments {
     link: Link,
     closing: watch::Receiver<bool>,
     service: String,
-    published: Arc<watch::Sender<View>>,
+    published: Arc<watch::Sender<PeerView>>,
 }
 
 struct State {
     link: Link,
     is_closing: bool,
-    published: Arc<watch::Sender<View>>,
+    published: Arc<watch::Sender<PeerView>>,
     _watches: JoinSet<()>,
 }
 
@@ -267,7 +268,7 @@ impl Drop for State {
     /// Withdraws the connection, however the actor ends. Work that has the link notices the loss by
     /// itself.
     fn drop(&mut self) {
-        self.published.send_replace(View { state: PeerState::Dead, link: None });
+        self.published.send_replace(PeerView { state: PeerState::Dead, link: None });
     }
 }
 
@@ -317,7 +318,7 @@ impl Actor for Proxy {
             Message::Says(says) => says,
         };
         let link = Some(state.link.clone());
-        state.published.send_replace(View { state: says, link });
+        state.published.send_replace(PeerView { state: says, link });
         Ok(())
     }
 }

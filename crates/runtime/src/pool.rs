@@ -12,7 +12,7 @@ use crate::admission::Permit;
 use crate::backoff::Backoff;
 use crate::deadline::within;
 use crate::peer::{Channel, Link, Peer, PeerOptions, PeerState};
-use crate::tree::TreeNode;
+use crate::tree::RunningPart;
 
 /// Time that a removed member gets to finish its work.
 const RETIRE_PATIENCE: Duration = Duration::from_secs(600);
@@ -35,7 +35,7 @@ struct Inner {
 }
 
 /// Place for a piece of work on a member. It holds credits of the member until it is dropped.
-pub struct Place {
+pub struct PooledPeer {
     /// The member.
     pub peer: Peer,
     /// Connection to the member.
@@ -103,12 +103,12 @@ impl Pool {
     /// # Errors
     /// Returns [`ErrorKind::Exhausted`] with a retry delay if all serving members are full, and
     /// [`ErrorKind::Unavailable`] with the reason `NO_PEER` if none is serving.
-    pub fn pick(&self, units: usize) -> Result<Place, Error> {
+    pub fn pick(&self, units: usize) -> Result<PooledPeer, Error> {
         self.pick_but(units, &[])
     }
 
     /// Picks a place like [`Self::pick`], but not on the peers with the names `without`.
-    fn pick_but(&self, units: usize, without: &[String]) -> Result<Place, Error> {
+    fn pick_but(&self, units: usize, without: &[String]) -> Result<PooledPeer, Error> {
         let members = self.members();
         let mut serving: Vec<&Peer> = members
             .iter()
@@ -121,14 +121,14 @@ impl Pool {
         for peer in serving {
             match peer.try_enter(units) {
                 Ok((link, permit)) => {
-                    return Ok(Place { peer: peer.clone(), link, _permit: permit });
+                    return Ok(PooledPeer { peer: peer.clone(), link, _permit: permit });
                 }
                 // The member's state may have changed since it was read.
                 Err(error) if error.kind() != ErrorKind::Exhausted => {}
                 Err(error) => refused = Some(error),
             }
         }
-        Err(refused.unwrap_or_else(|| self.nobody()))
+        Err(refused.unwrap_or_else(|| self.no_peer_error()))
     }
 
     /// Has a member do `units` of work that may be repeated. If it fails in a way that another
@@ -185,16 +185,16 @@ impl Pool {
         }
     }
 
-    fn nobody(&self) -> Error {
+    fn no_peer_error(&self) -> Error {
         let problem = format!("none of the {} is reachable; retry", self.inner.name);
         Error::new(ErrorKind::Unavailable, "NO_PEER", problem)
     }
 
     /// Returns the pool's node for the tree of running parts.
-    pub fn node(&self) -> TreeNode {
-        let children: Vec<TreeNode> = self.members().iter().map(Peer::node).collect();
+    pub fn node(&self) -> RunningPart {
+        let children: Vec<RunningPart> = self.members().iter().map(Peer::node).collect();
         let serving = children.iter().any(|peer| peer.state == PeerState::Serving.word());
         let state = if serving { "serving" } else { "nobody serves" };
-        TreeNode::new(self.inner.name, "pool", state).with_children(children)
+        RunningPart::new(self.inner.name, "pool", state).with_children(children)
     }
 }

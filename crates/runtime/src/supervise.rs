@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::backoff::Backoff;
-use crate::tree::TreeNode;
+use crate::tree::RunningPart;
 
 /// Definition of a line of actors: how to start it and how to restart it.
 pub trait Line: Send + Sync + 'static {
@@ -151,8 +151,8 @@ impl<H: Clone + Send + Sync + 'static> Supervised<H> {
     }
 
     /// Returns the line's node for the tree of running parts.
-    pub fn node(&self) -> TreeNode {
-        let mut node = TreeNode::new(&self.name, "supervisor", self.state.borrow().word());
+    pub fn node(&self) -> RunningPart {
+        let mut node = RunningPart::new(&self.name, "supervisor", self.state.borrow().word());
         node.restarts = self.restarts();
         node
     }

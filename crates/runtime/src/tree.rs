@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Part of a running service, with the parts that it manages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TreeNode {
+pub struct RunningPart {
     /// Name of the part among its siblings.
     pub name: String,
     /// Kind of part: `supervisor`, `pool`, `peer`, `gate`, ...
@@ -23,10 +23,10 @@ pub struct TreeNode {
     /// Maximum number of units in it; 0 if it takes none.
     pub capacity: u64,
     /// Parts that it manages.
-    pub children: Vec<TreeNode>,
+    pub children: Vec<RunningPart>,
 }
 
-impl TreeNode {
+impl RunningPart {
     /// Creates a part without restarts, units and children.
     pub fn new(
         name: impl Into<String>,
@@ -46,7 +46,7 @@ impl TreeNode {
 
     /// Sets the parts that it manages.
     #[must_use]
-    pub fn with_children(mut self, children: Vec<TreeNode>) -> Self {
+    pub fn with_children(mut self, children: Vec<RunningPart>) -> Self {
         self.children = children;
         self
     }
@@ -73,7 +73,7 @@ impl TreeNode {
 }
 
 /// Writes one line per node, with its children below it.
-impl fmt::Display for TreeNode {
+impl fmt::Display for RunningPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.draw(f, "")
     }
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn a_tree_is_drawn_one_line_a_node() {
-        let mut peer = TreeNode::new("encoder-1", "peer", "dead");
+        let mut peer = RunningPart::new("encoder-1", "peer", "dead");
         peer.restarts = 3;
-        let pools = TreeNode::new("encoders", "pool", "serving").with_children(vec![
-            TreeNode::new("encoder-0", "peer", "serving").with_queue(7, 100),
+        let pools = RunningPart::new("encoders", "pool", "serving").with_children(vec![
+            RunningPart::new("encoder-0", "peer", "serving").with_queue(7, 100),
             peer,
         ]);
-        let gate = TreeNode::new("questions", "gate", "open").with_queue(0, 8);
-        let node = TreeNode::new("node-a", "node", "serving").with_children(vec![pools, gate]);
+        let gate = RunningPart::new("questions", "gate", "open").with_queue(0, 8);
+        let node = RunningPart::new("node-a", "node", "serving").with_children(vec![pools, gate]);
         let expected = "\
 node-a (node) serving
 ├── encoders (pool) serving

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use clew_core::{DocumentId, EntityNode, Error, Filter, Grouping, NodeId, TreeNode};
+use clew_core::{DocumentId, EntityNode, Error, Filter, Grouping, TreeNode, TreeNodeId};
 
 use crate::work::Work;
 
@@ -59,8 +59,8 @@ impl Admitted {
     pub(crate) fn may_be_under(&self, node: &TreeNode) -> bool {
         let Self::Only(documents) = self else { return true };
         match &node.id {
-            NodeId::Document { document_id, .. } => documents.contains(document_id),
-            NodeId::Upper { .. } => {
+            TreeNodeId::Document { document_id, .. } => documents.contains(document_id),
+            TreeNodeId::Upper { .. } => {
                 let (first, last) = &node.documents;
                 first <= last && documents.range(first..=last).next().is_some()
             }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_chat::{Role, Turn, TurnId};
+use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_core::{
     Answer, Attributes, Error, Evidence, Finish, Generated, GenerationRequest, Generator,
     GeneratorIdentity, Heard, Outcome, TraceEvent, Usage,
@@ -385,7 +385,7 @@ async fn longmemevals_reading_tells_what_holds_now_of_what_was_said_in_turn() {
     let mut said = |day: u32, text: &str, score: f32| {
         let id = TurnId { session: format!("day-{day}").parse().unwrap(), number: 0 };
         let time = format!("2024-05-{day:02}T08:00:00Z").parse().ok();
-        let (role, speaker, text) = (Role::User, String::new(), text.to_owned());
+        let (role, speaker, text) = (SpeakerRole::User, String::new(), text.to_owned());
         let turn = Turn { id, role, speaker, text, time, attributes: Attributes::new() };
         let document = turn.document("ada").unwrap();
         let passage = evidence(document.id.as_str(), 0, document.text.len(), score);

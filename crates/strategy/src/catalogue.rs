@@ -10,13 +10,13 @@ use crate::{
 };
 
 /// Entry of the list of strategies.
-pub struct Listed {
+pub struct StrategyEntry {
     /// The strategy.
     pub strategy: &'static dyn Strategy,
     /// Description in one line.
     pub does: &'static str,
     /// Data that the corpus must have.
-    pub needs: Needs,
+    pub needs: RequiredData,
     /// Approximate or maximum number of searches for a question, and of model calls if a model is
     /// configured.
     pub cost: &'static str,
@@ -25,7 +25,7 @@ pub struct Listed {
 /// Data that a strategy needs besides chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Needs {
+pub enum RequiredData {
     /// Nothing else.
     Chunks,
     /// Tree of summaries.
@@ -34,7 +34,7 @@ pub enum Needs {
     Graph,
 }
 
-impl Needs {
+impl RequiredData {
     /// Returns the requirement in one word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -47,17 +47,17 @@ impl Needs {
 
 const fn listed(
     strategy: &'static dyn Strategy,
-    needs: Needs,
+    needs: RequiredData,
     cost: &'static str,
     does: &'static str,
-) -> Listed {
-    Listed { strategy, does, needs, cost }
+) -> StrategyEntry {
+    StrategyEntry { strategy, does, needs, cost }
 }
 
-use Needs::{Chunks, Graph, Tree};
+use RequiredData::{Chunks, Graph, Tree};
 
 /// All strategies; the first is the default.
-pub static STRATEGIES: [Listed; 27] = [
+pub static STRATEGIES: [StrategyEntry; 27] = [
     listed(&Direct, Chunks, "1 search, 1 call", "searches once and reads the best passages"),
     listed(&Linked, Graph, "1 search, 1 call", "follows names from the best passages to others"),
     listed(

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use clew_core::{Answer, Error, Evidence};
 
 use crate::work::{Work, order};
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Number of rounds read if the caller does not set `k`.
 const DEFAULT_K: usize = 10;
@@ -29,7 +29,7 @@ impl Strategy for Chat {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let items = work.recall(question.k.unwrap_or(DEFAULT_K)).await?;
@@ -43,7 +43,7 @@ impl Strategy for Chat {
 
 #[cfg(test)]
 mod tests {
-    use clew_chat::{Role, Turn, TurnId};
+    use clew_chat::{SpeakerRole, Turn, TurnId};
     use clew_core::{Attributes, Outcome, ShardIndex};
 
     use super::*;
@@ -52,7 +52,7 @@ mod tests {
     /// Adds a session of a user: rounds of two turns each.
     fn session(world: &mut World, session: &str, rounds: u32) {
         for number in 0..2 * rounds {
-            let role = if number % 2 == 0 { Role::User } else { Role::Assistant };
+            let role = if number % 2 == 0 { SpeakerRole::User } else { SpeakerRole::Assistant };
             let text = format!("{session} {number}");
             let id = TurnId { session: session.parse().unwrap(), number };
             let (speaker, attributes) = (String::new(), Attributes::new());
@@ -108,7 +108,7 @@ mod tests {
     fn said(world: &mut World, day: u32, text: &str, score: f32) -> Evidence {
         let id = TurnId { session: format!("day-{day}").parse().unwrap(), number: 0 };
         let time = format!("2024-05-{day:02}T08:00:00Z").parse().ok();
-        let (role, speaker, text) = (Role::User, String::new(), text.to_owned());
+        let (role, speaker, text) = (SpeakerRole::User, String::new(), text.to_owned());
         let turn = Turn { id, role, speaker, text, time, attributes: Attributes::new() };
         let document = turn.document("ada").unwrap();
         let passage = evidence(document.id.as_str(), 0, document.text.len(), score);

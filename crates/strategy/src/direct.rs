@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use clew_core::{Answer, Error, SearchMode};
 
 use crate::work::Work;
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Strategy that searches once for the words of the question and reads once.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ impl Strategy for Direct {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         search_once(SearchMode::Hybrid, question, seams, progress).await
     }
@@ -35,7 +35,7 @@ pub(crate) async fn search_once(
     mode: SearchMode,
     question: &Question,
     seams: Seams<'_>,
-    progress: &dyn Progress,
+    progress: &dyn AnswerObserver,
 ) -> Result<Answer, Error> {
     let mut work = Work::new(question, seams, progress);
     let mut query = work.query(question.text.clone(), question.k.unwrap_or(DEFAULT_K));

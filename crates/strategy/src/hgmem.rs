@@ -45,13 +45,13 @@ use async_trait::async_trait;
 use clew_core::{
     Answer, Concerns, Error, Findings, PointChanges, PointState, TextKind, TraceEvent,
 };
-use clew_hypergraph::{Hypergraph, NamedEntity, PointId};
+use clew_hypergraph::{Hypergraph, PointEntity, PointId};
 
 use self::memory::Memory;
 use self::retrieval::{Found, Scope};
 use crate::admitted::Admitted;
 use crate::work::{Work, cosine};
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Maximum number of steps, including the first: the paper's best value (section 5).
 pub const MAX_STEPS: usize = 3;
@@ -82,7 +82,7 @@ impl Strategy for HgMem {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let admitted = Admitted::find(&mut work).await?;
@@ -143,10 +143,10 @@ impl Memory<'_> {
             let _refused = self.graph.update(*id, &update.text, sources).err();
         }
         for new in changes.inserted {
-            let entities: Vec<NamedEntity> = new
+            let entities: Vec<PointEntity> = new
                 .entities
                 .into_iter()
-                .filter_map(|name| Some(NamedEntity { key: self.key_of(&name)?, name }))
+                .filter_map(|name| Some(PointEntity { key: self.key_of(&name)?, name }))
                 .collect();
             let keys = entities.iter().map(|entity| entity.key.clone()).collect();
             let sources = self.sources_of(&keys, found);

@@ -42,7 +42,7 @@ pub use baseline::{
     FullContext, GraphWalk, Hyde, Iterative, MemoRag, Naive, RecurrentSummary, Rewrite, Route,
     SummaryLevels,
 };
-pub use catalogue::{Listed, Needs, STRATEGIES, find};
+pub use catalogue::{RequiredData, STRATEGIES, StrategyEntry, find};
 pub use chat::Chat;
 pub use direct::Direct;
 pub use hgmem::HgMem;
@@ -128,7 +128,7 @@ pub struct Seams<'a> {
 }
 
 /// Observer of a strategy at work.
-pub trait Progress: Send + Sync {
+pub trait AnswerObserver: Send + Sync {
     /// Reports a step.
     fn trace(&self, event: TraceEvent);
 
@@ -151,6 +151,6 @@ pub trait Strategy: Send + Sync {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error>;
 }

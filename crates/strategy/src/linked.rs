@@ -101,7 +101,7 @@ use self::passage::{Link, Passages};
 use crate::admitted::Admitted;
 use crate::direct::DEFAULT_K;
 use crate::work::{Work, overlap};
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Number of passages that the search finds. 30 to 200 rank equally well. With more, more of the
 /// passages that links lead to have known scores.
@@ -141,7 +141,7 @@ impl Strategy for Linked {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let k = question.k.unwrap_or(DEFAULT_K);

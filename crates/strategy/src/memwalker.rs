@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use clew_core::{Answer, Error};
 
 use crate::work::Work;
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 use end::End;
 use walk::Walk;
 
@@ -87,7 +87,7 @@ impl Strategy for MemWalker {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut walk = Walk::begin(Work::new(question, seams, progress)).await?;
         let end = match self.order {

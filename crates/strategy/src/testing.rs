@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Assignment, ChildChoice, ChunkId, Citation, CorpusName, Cost, DocumentId, Embedding,
-    Encoder, EncoderIdentity, Entity, EntityChoice, EntityKey, EntityKind, EntityNode, Error,
-    ErrorKind, Evidence, Extraction, ExtractionTask, Filter, GraphBuilder, GraphMemory, GraphQuery,
-    LeafReading, Named, Navigator, NodeId, Partial, Place, Priority, Query, Reading, Reasoner,
-    Reflection, Relation, RelationEdge, Retrieved, Retriever, SegmentId, ShardIndex, Span,
-    Subgraph, Summary, SummaryTask, TextKind, TraceEvent, Tree, TreeNode, Triage, TriageStep,
-    UpperKey, Version,
+    Answer, Assignment, ChildChoice, ChunkId, Citation, CorpusName, CorpusTreeKey, Cost,
+    DocumentId, DocumentRange, Embedding, Encoder, EncoderIdentity, Entity, EntityChoice,
+    EntityKey, EntityKind, EntityNode, Error, ErrorKind, Evidence, Extraction, ExtractionTask,
+    Filter, GraphBuilder, GraphMemory, GraphQuery, LeafReading, Named, Navigator, Partial,
+    Priority, Query, Reading, Reasoner, Reflection, Relation, RelationEdge, Retrieved, Retriever,
+    SegmentId, ShardIndex, Span, Subgraph, Summary, SummaryTask, TextKind, TraceEvent, Tree,
+    TreeNode, TreeNodeId, Triage, TriageStep, Version,
 };
 
 use clew_core::{
@@ -21,7 +21,7 @@ use clew_core::{
     PointChanges, PointState, Rewording, Task, WholeDocument,
 };
 
-use crate::{Progress, Question, Seams, Strategy, TreeMemory};
+use crate::{AnswerObserver, Question, Seams, Strategy, TreeMemory};
 
 /// Bytes of a segment's text if a test does not say otherwise.
 pub(crate) const SEGMENT_BYTES: usize = 100;
@@ -157,7 +157,7 @@ fn point_in_words(point: &PointState) -> String {
 #[derive(Default)]
 pub(crate) struct Seen(Mutex<Vec<Shown>>);
 
-impl Progress for Seen {
+impl AnswerObserver for Seen {
     fn trace(&self, event: TraceEvent) {
         self.0.lock().unwrap().push(Shown::Event(event));
     }
@@ -418,8 +418,8 @@ impl Encoder for FakeEncoder {
 #[derive(Default)]
 pub(crate) struct FakeTree {
     pub(crate) tops: Vec<TreeNode>,
-    pub(crate) children: Vec<(NodeId, Vec<TreeNode>)>,
-    pub(crate) gone: Vec<NodeId>,
+    pub(crate) children: Vec<(TreeNodeId, Vec<TreeNode>)>,
+    pub(crate) gone: Vec<TreeNodeId>,
     /// Texts of segments, by ordinal.
     pub(crate) texts: BTreeMap<u32, &'static str>,
     pub(crate) missing: MissingOfTree,
@@ -436,7 +436,7 @@ pub(crate) struct MissingOfTree {
 /// Creates a node above documents, over those from `first` to `last`.
 pub(crate) fn upper(number: u8, first: &str, last: &str, children: u32) -> TreeNode {
     TreeNode {
-        id: NodeId::Upper { shard: ShardIndex(0), key: UpperKey([number; 16]) },
+        id: TreeNodeId::Upper { shard: ShardIndex(0), key: CorpusTreeKey([number; 16]) },
         title: String::new(),
         summary: format!("upper {number}"),
         span: None,
@@ -451,7 +451,7 @@ pub(crate) fn node(id: &str, level: u32, ordinal: u32, children: u32) -> TreeNod
     let width = SEGMENT_BYTES * 10usize.pow(level);
     let start = width * ordinal as usize;
     let node_id =
-        NodeId::Document { document_id: document(id), version: Version(1), level, ordinal };
+        TreeNodeId::Document { document_id: document(id), version: Version(1), level, ordinal };
     TreeNode {
         title: id.to_owned(),
         summary: node_id.to_string(),
@@ -475,14 +475,23 @@ impl Tree for FakeTree {
         Ok(Partial::whole(self.tops.clone()).missing(self.missing.tops))
     }
 
-    async fn children(&self, node: &NodeId, _: Instant) -> Result<Partial<Vec<TreeNode>>, Error> {
-        let is_here = |(parent, _): &&(NodeId, _)| parent == node && !self.gone.contains(parent);
+    async fn children(
+        &self,
+        node: &TreeNodeId,
+        _: Instant,
+    ) -> Result<Partial<Vec<TreeNode>>, Error> {
+        let is_here =
+            |(parent, _): &&(TreeNodeId, _)| parent == node && !self.gone.contains(parent);
         let children = self.children.iter().find(is_here).map(|(_, list)| list.clone());
         Ok(Partial::whole(children.unwrap_or_default()).missing(self.missing.children))
     }
 
-    async fn segment(&self, node: &NodeId, _: Instant) -> Result<Partial<Option<Evidence>>, Error> {
-        let NodeId::Document { document_id, ordinal, .. } = node else {
+    async fn segment(
+        &self,
+        node: &TreeNodeId,
+        _: Instant,
+    ) -> Result<Partial<Option<Evidence>>, Error> {
+        let TreeNodeId::Document { document_id, ordinal, .. } = node else {
             return Ok(Partial::whole(None));
         };
         let start = SEGMENT_BYTES * *ordinal as usize;
@@ -565,7 +574,7 @@ impl FakeGraph {
 
     fn is_seed(&self, entity: &EntityNode, query: &GraphQuery) -> bool {
         let is_word = |text: &String| text.split_whitespace().any(|word| word == entity.key.0);
-        let is_at = |Place { document_id, version, span }: &Place| {
+        let is_at = |DocumentRange { document_id, version, span }: &DocumentRange| {
             entity.segments.iter().any(|segment| {
                 let start = SEGMENT_BYTES * segment.ordinal as usize;
                 let is_text = segment.document_id == *document_id && segment.version == *version;

@@ -7,20 +7,20 @@ use std::time::Instant;
 use clew_chat::{Item, Recall};
 use clew_core::{
     Answer, Assignment, ChatSettings, ClueQuery, Clues, Cost, DocumentId, DraftTask, Error,
-    ErrorKind, Evidence, Extraction, ExtractionTask, GraphQuery, MemoryPoint, MemoryUse, NodeId,
-    Outcome, Partial, Priority, Query, Reading, SearchMode, SegmentId, ShardIndex, Subgraph, Task,
-    TextKind, TraceEvent, TreeNode,
+    ErrorKind, Evidence, Extraction, ExtractionTask, GraphQuery, MemoryPoint, MemoryUse, Outcome,
+    Partial, Priority, Query, Reading, SearchMode, SegmentId, ShardIndex, Subgraph, Task, TextKind,
+    TraceEvent, TreeNode, TreeNodeId,
 };
 
 use tracing::{Instrument, info_span};
 
-use crate::{Progress, Question, Seams};
+use crate::{AnswerObserver, Question, Seams};
 
 /// Question in progress, with what it works on and its cost so far.
 pub(crate) struct Work<'a> {
     pub(crate) question: &'a Question,
     pub(crate) seams: Seams<'a>,
-    progress: &'a dyn Progress,
+    progress: &'a dyn AnswerObserver,
     cost: Cost,
     shards_missing: BTreeSet<ShardIndex>,
 }
@@ -29,7 +29,7 @@ impl<'a> Work<'a> {
     pub(crate) fn new(
         question: &'a Question,
         seams: Seams<'a>,
-        progress: &'a dyn Progress,
+        progress: &'a dyn AnswerObserver,
     ) -> Self {
         let (cost, shards_missing) = (Cost::default(), BTreeSet::new());
         Self { question, seams, progress, cost, shards_missing }
@@ -92,13 +92,13 @@ impl<'a> Work<'a> {
     }
 
     /// Returns the children of a tree node.
-    pub(crate) async fn children(&mut self, node: &NodeId) -> Result<Vec<TreeNode>, Error> {
+    pub(crate) async fn children(&mut self, node: &TreeNodeId) -> Result<Vec<TreeNode>, Error> {
         let children = self.seams.tree.children(node, self.deadline()).await?;
         Ok(self.keep(children))
     }
 
     /// Returns the text of a segment of the tree, if it exists.
-    pub(crate) async fn segment(&mut self, node: &NodeId) -> Result<Option<Evidence>, Error> {
+    pub(crate) async fn segment(&mut self, node: &TreeNodeId) -> Result<Option<Evidence>, Error> {
         let segment = self.seams.tree.segment(node, self.deadline()).await?;
         Ok(self.keep(segment))
     }

@@ -167,7 +167,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::health::Phase;
+    use crate::health::ProcessPhase;
 
     async fn admin(health: &Health) -> Admin {
         let config = AdminConfig { listen: "127.0.0.1:0".to_owned() };
@@ -189,7 +189,7 @@ mod tests {
         let admin = admin(&health).await;
         assert!(get(&admin, "/health/live").await.starts_with("HTTP/1.1 200"));
         assert!(get(&admin, "/health/ready").await.starts_with("HTTP/1.1 503"));
-        health.enter(Phase::Serving);
+        health.enter(ProcessPhase::Serving);
         assert!(get(&admin, "/health/ready").await.starts_with("HTTP/1.1 200"));
         let report = get(&admin, "/health").await;
         assert!(

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use serde::Serialize;
 
-use crate::living::Living;
 use crate::metrics::{gauge, label};
+use crate::weak_registry::WeakRegistry;
 
 /// Health of a process. Cheap to clone; clones share their state.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ type Check = Box<dyn Fn() -> Vec<Trouble> + Send + Sync>;
 /// Phase in the life of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum ProcessPhase {
     /// Loading and connecting.
     Starting,
     /// Serving requests.
@@ -35,7 +35,7 @@ pub enum Phase {
     Draining,
 }
 
-impl Phase {
+impl ProcessPhase {
     const ALL: [Self; 3] = [Self::Starting, Self::Serving, Self::Draining];
 }
 
@@ -68,12 +68,12 @@ pub enum Severity {
 pub(crate) struct Report {
     pub alive: bool,
     pub ready: bool,
-    pub phase: Phase,
+    pub phase: ProcessPhase,
     /// Problems, the worst first.
     pub degraded: Vec<Trouble>,
 }
 
-static PROCESSES: Living<Inner> = Living::new();
+static PROCESSES: WeakRegistry<Inner> = WeakRegistry::new();
 
 impl Default for Health {
     /// Returns the health of a process that starts.
@@ -100,7 +100,7 @@ impl Health {
     }
 
     /// Sets the phase of the process.
-    pub fn enter(&self, phase: Phase) {
+    pub fn enter(&self, phase: ProcessPhase) {
         self.inner.phase.store(phase as u8, Ordering::Release);
     }
 
@@ -116,11 +116,11 @@ impl Inner {
         degraded.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.part.cmp(&b.part)));
         // Several checks may report the same part. Of those with the same severity, one is kept.
         degraded.dedup_by(|a, b| a.part == b.part);
-        let phase = Phase::ALL[usize::from(self.phase.load(Ordering::Acquire)).min(2)];
+        let phase = ProcessPhase::ALL[usize::from(self.phase.load(Ordering::Acquire)).min(2)];
         let worst = degraded.first().map(|trouble| trouble.severity);
         Report {
             alive: worst != Some(Severity::Dead),
-            ready: phase == Phase::Serving && worst < Some(Severity::NotReady),
+            ready: phase == ProcessPhase::Serving && worst < Some(Severity::NotReady),
             phase,
             degraded,
         }
@@ -164,16 +164,16 @@ mod tests {
     fn it_is_ready_while_it_serves_and_nothing_it_needs_is_missing() {
         let health = Health::default();
         assert!(health.report().alive && !health.report().ready);
-        health.enter(Phase::Serving);
+        health.enter(ProcessPhase::Serving);
         assert!(health.report().ready);
-        health.enter(Phase::Draining);
+        health.enter(ProcessPhase::Draining);
         assert!(health.report().alive && !health.report().ready);
     }
 
     #[test]
     fn what_is_wrong_is_named_the_worst_first() {
         let health = Health::default();
-        health.enter(Phase::Serving);
+        health.enter(ProcessPhase::Serving);
         health.watch(|| vec![trouble("peer b", Severity::Degraded)]);
         assert!(health.report().ready);
         let hangs = Arc::new(AtomicBool::new(false));

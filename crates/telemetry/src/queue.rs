@@ -9,7 +9,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram};
 
 use crate::instruments::{counter, durations, gauge, label};
-use crate::living::Living;
+use crate::weak_registry::WeakRegistry;
 
 /// A queue of this process, as metrics show it. Queues of the same name are summed up.
 pub struct Queue {
@@ -18,7 +18,7 @@ pub struct Queue {
     look: Box<dyn Fn() -> (usize, usize) + Send + Sync>,
 }
 
-static QUEUES: Living<Queue> = Living::new();
+static QUEUES: WeakRegistry<Queue> = WeakRegistry::new();
 
 struct Instruments {
     waits: Histogram<f64>,

@@ -9,18 +9,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::Tls;
-use crate::stream::{ConnectInfo, Connection, Proof, Stream};
+use crate::stream::{ConnectInfo, IncomingConnection, Proof, Stream};
 
 /// Limits on incoming connections whose peer is not yet known.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Maximum number of concurrent connections. More are closed at once.
     pub connections: usize,
     /// Maximum duration of the handshake, and of the wait for the client's first bytes after it.
     pub patience: Duration,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self { connections: 8192, patience: Duration::from_secs(5) }
     }
@@ -39,8 +39,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub fn incoming(
     listener: TcpListener,
     tls: Option<Tls>,
-    limits: Limits,
-) -> ReceiverStream<io::Result<Connection>> {
+    limits: ConnectionLimits,
+) -> ReceiverStream<io::Result<IncomingConnection>> {
     let (ready, receiver) = mpsc::channel(READY);
     tokio::spawn(async move {
         let places = Arc::new(Semaphore::new(limits.connections));
@@ -84,14 +84,14 @@ async fn open(
     tls: Option<Tls>,
     patience: Duration,
     place: OwnedSemaphorePermit,
-) -> io::Result<Connection> {
+) -> io::Result<IncomingConnection> {
     socket.set_nodelay(true)?;
     let address = socket.peer_addr().ok();
     let (stream, proof) = match tls {
         Some(tls) => tls.accept(socket).await?,
         None => (Stream::Plain(socket), Proof::Plain),
     };
-    let connection = Connection::new(stream, (ConnectInfo { address, proof }, place));
+    let connection = IncomingConnection::new(stream, (ConnectInfo { address, proof }, place));
     Ok(connection.beginning_within(patience))
 }
 
@@ -105,7 +105,7 @@ mod tests {
     async fn a_connection_sends_what_it_has_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut connections = incoming(listener, None, Limits::default());
+        let mut connections = incoming(listener, None, ConnectionLimits::default());
         let _client = TcpStream::connect(address).await.unwrap();
         let connection = connections.next().await.unwrap().unwrap();
         let Stream::Plain(socket) = &connection.stream else { panic!("{connection:?}") };

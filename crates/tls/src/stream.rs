@@ -130,16 +130,16 @@ pub struct ConnectInfo {
 
 /// An incoming connection, which occupies one of the limited places for open connections. It ends
 /// unless the peer sends its preface in time.
-pub type Connection = Keeping<(ConnectInfo, OwnedSemaphorePermit)>;
+pub type IncomingConnection = Keeping<(ConnectInfo, OwnedSemaphorePermit)>;
 
-impl Connection {
+impl IncomingConnection {
     /// Returns the other end of the connection.
     pub fn info(&self) -> ConnectInfo {
         self.kept.0.clone()
     }
 }
 
-impl Connected for Connection {
+impl Connected for IncomingConnection {
     type ConnectInfo = ConnectInfo;
 
     fn connect_info(&self) -> ConnectInfo {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use clew_testkit::{Authority, Validity};
 use clew_tls::{
-    ClientTls, Connection, Limits, NODE_NAME, NodeRoles, Proof, Tls, TlsConfig, connect, incoming,
+    ClientTls, ConnectionLimits, IncomingConnection, NODE_NAME, NodeRoles, Proof, Tls, TlsConfig,
+    connect, incoming,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -73,7 +74,7 @@ async fn tls(config: &TlsConfig) -> Tls {
 /// Starts a server that echoes what it receives, and reports the proof of each connection.
 async fn serve(
     tls: Option<Tls>,
-    limits: Limits,
+    limits: ConnectionLimits,
 ) -> (SocketAddr, tokio::sync::mpsc::UnboundedReceiver<Proof>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -89,7 +90,7 @@ async fn serve(
     (address, seen)
 }
 
-async fn echo(mut connection: Connection) {
+async fn echo(mut connection: IncomingConnection) {
     let mut buffer = [0; 1024];
     while let Ok(read) = connection.read(&mut buffer).await {
         if read == 0 || connection.write_all(&buffer[..read]).await.is_err() {
@@ -133,7 +134,7 @@ async fn a_node_proves_itself_and_a_client_with_a_nodes_name_does_not() {
     let world = World::new();
     let mut config = world.node("node", Validity::Valid);
     config.client_ca = Some(world.path("clients.ca"));
-    let (address, mut proofs) = serve(Some(tls(&config).await), Limits::default()).await;
+    let (address, mut proofs) = serve(Some(tls(&config).await), ConnectionLimits::default()).await;
     let other = tls(&world.node("other", Validity::Valid)).await;
     assert!(node_gets_in(address, &other).await);
     assert_eq!(proofs.recv().await, Some(Proof::Node(NodeRoles::default())));
@@ -159,7 +160,8 @@ async fn a_certificate_tells_the_roles_of_its_node_to_both_sides() {
     };
     let retriever = tls(&named("retriever", &["retriever"])).await;
     for roles in [&["encoder"][..], &["gateway", "graph-builder"]] {
-        let (address, mut proofs) = serve(Some(retriever.clone()), Limits::default()).await;
+        let (address, mut proofs) =
+            serve(Some(retriever.clone()), ConnectionLimits::default()).await;
         let node = tls(&named("node", roles)).await;
         assert!(node_gets_in(address, &node).await);
         assert_eq!(proofs.recv().await, Some(Proof::Node(NodeRoles::named(roles.to_vec()))));
@@ -175,7 +177,7 @@ async fn a_certificate_tells_the_roles_of_its_node_to_both_sides() {
     // A role name certified by the clients' authority gives no role.
     let mut config = world.node("server", Validity::Valid);
     config.client_ca = Some(world.path("clients.ca"));
-    let (address, mut proofs) = serve(Some(tls(&config).await), Limits::default()).await;
+    let (address, mut proofs) = serve(Some(tls(&config).await), ConnectionLimits::default()).await;
     let pretender = world.client(&world.clients, "gateway.node.clew.internal", Validity::Valid);
     assert!(client_gets_in(address, &pretender).await);
     assert_eq!(proofs.recv().await, Some(Proof::Client));
@@ -194,7 +196,7 @@ async fn missing_foreign_and_ended_certificates_are_refused() {
     let world = World::new();
     let mut config = world.node("node", Validity::Valid);
     config.client_ca = Some(world.path("clients.ca"));
-    let (address, mut proofs) = serve(Some(tls(&config).await), Limits::default()).await;
+    let (address, mut proofs) = serve(Some(tls(&config).await), ConnectionLimits::default()).await;
     let refused = [
         ClientTls { ca: Some(world.path("nodes.ca")), identity: None },
         world.client(&world.strangers, "stranger", Validity::Valid),
@@ -223,11 +225,11 @@ async fn whoever_is_connected_to_must_be_who_he_should_be() {
         world.config(&world.nodes, "elsewhere", &["elsewhere"], Validity::Valid),
     ];
     for config in servers {
-        let (address, _proofs) = serve(Some(tls(&config).await), Limits::default()).await;
+        let (address, _proofs) = serve(Some(tls(&config).await), ConnectionLimits::default()).await;
         assert!(!client_gets_in(address, &client).await, "{config:?}");
         assert!(!node_gets_in(address, &node).await, "{config:?}");
     }
-    let (address, _proofs) = serve(Some(node.clone()), Limits::default()).await;
+    let (address, _proofs) = serve(Some(node.clone()), ConnectionLimits::default()).await;
     assert!(client_gets_in(address, &client).await);
     let stranger = ClientTls { ca: Some(world.path("strangers.ca")), identity: None };
     assert!(!client_gets_in(address, &stranger).await);
@@ -237,7 +239,7 @@ async fn whoever_is_connected_to_must_be_who_he_should_be() {
 async fn plain_text_to_an_encrypted_port_ends_and_tells_nothing() {
     let world = World::new();
     let node = tls(&world.node("node", Validity::Valid)).await;
-    let (address, mut proofs) = serve(Some(node), Limits::default()).await;
+    let (address, mut proofs) = serve(Some(node), ConnectionLimits::default()).await;
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
     let mut said = Vec::new();
@@ -251,7 +253,7 @@ async fn plain_text_to_an_encrypted_port_ends_and_tells_nothing() {
 async fn silent_and_slow_peers_are_sent_away_and_hold_nobody_up() {
     let world = World::new();
     let node = tls(&world.node("node", Validity::Valid)).await;
-    let limits = Limits { connections: 40, patience: SHORT };
+    let limits = ConnectionLimits { connections: 40, patience: SHORT };
     let client = ClientTls { ca: Some(world.path("nodes.ca")), identity: None };
     for tls in [Some(node), None] {
         let encrypted = tls.is_some();
@@ -285,7 +287,7 @@ async fn silent_and_slow_peers_are_sent_away_and_hold_nobody_up() {
 
 #[tokio::test]
 async fn more_connections_than_there_may_be_are_closed_at_once() {
-    let limits = Limits { connections: 2, patience: PATIENCE };
+    let limits = ConnectionLimits { connections: 2, patience: PATIENCE };
     let (address, _proofs) = serve(None, limits).await;
     let mut served = Vec::new();
     for _ in 0..2 {
@@ -318,7 +320,7 @@ fn replace(world: &World, config: &TlsConfig, by: &Authority, stem: &str) {
 async fn certificates_are_renewed_while_connections_go_on() {
     let world = World::new();
     let config = world.node("node", Validity::Valid);
-    let (address, _proofs) = serve(Some(tls(&config).await), Limits::default()).await;
+    let (address, _proofs) = serve(Some(tls(&config).await), ConnectionLimits::default()).await;
     let client = ClientTls { ca: Some(world.path("nodes.ca")), identity: None };
     let mut before = connect("localhost", address.port(), Some(&client)).await.unwrap();
     assert!(answers(&mut before).await);

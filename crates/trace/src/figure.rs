@@ -10,8 +10,8 @@ use clew_text::display_line;
 use self::pen::{Face, Panel, accent};
 use crate::memory::{is_of_memory, snapshots};
 use crate::route::is_of_route;
-use crate::step::Step;
-use crate::trace::{Outcome, Trace};
+use crate::step::TraceStep;
+use crate::trace::{Trace, TraceOutcome};
 use crate::tree::{cost, ending, share_of_text, source};
 use crate::walk::is_of_walk;
 use crate::words::count;
@@ -78,12 +78,12 @@ pub fn svg(trace: &Trace) -> String {
 }
 
 /// Returns whether `step` is shown in the notes beside a navigation, if there is one.
-fn is_of_gathering(step: &Step) -> bool {
-    matches!(step, Step::Gathered { .. } | Step::Reflected { .. })
+fn is_of_gathering(step: &TraceStep) -> bool {
+    matches!(step, TraceStep::Gathered { .. } | TraceStep::Reflected { .. })
 }
 
 /// Draws a working memory after each of its steps.
-fn memory_panel(steps: &[Step]) -> Panel {
+fn memory_panel(steps: &[TraceStep]) -> Panel {
     let figure = clew_hypergraph::figure(&snapshots(steps));
     let inner = Panel { body: figure.content, ..Panel::default() };
     let mut panel = Panel::default();
@@ -105,10 +105,10 @@ fn heading(trace: &Trace, width: f64) -> Panel {
 
 fn answer(trace: &Trace, width: f64) -> Panel {
     let (colour, fill) = match trace.outcome {
-        Outcome::Answered | Outcome::AnsweredWithShardsMissing => {
+        TraceOutcome::Answered | TraceOutcome::AnsweredWithShardsMissing => {
             (accent::ANSWER, accent::ANSWER_FILL)
         }
-        Outcome::NotInMemory | Outcome::Unspecified => (accent::GREY, accent::GREY_FILL),
+        TraceOutcome::NotInMemory | TraceOutcome::Unspecified => (accent::GREY, accent::GREY_FILL),
     };
     let room = width - 40.0;
     let mut inner = Panel::default();

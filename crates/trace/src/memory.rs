@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 
 use clew_core::{EntityKey, SegmentId, Version};
-use clew_hypergraph::{Changes, Merging, PointId, Snapshot, Vertex};
+use clew_hypergraph::{Changes, PointId, PointMerge, StepState, Vertex};
 
-use crate::step::{Fate, Point, Step};
+use crate::step::{TracePoint, TracePointFate, TraceStep};
 
 /// Returns whether `step` belongs to a working memory.
-pub(crate) fn is_of_memory(step: &Step) -> bool {
-    matches!(step, Step::Evolved { .. })
+pub(crate) fn is_of_memory(step: &TraceStep) -> bool {
+    matches!(step, TraceStep::Evolved { .. })
 }
 
 /// Returns the memory at the end of each of its steps.
-pub(crate) fn snapshots(steps: &[Step]) -> Vec<Snapshot> {
-    let mut snapshots: Vec<Snapshot> = Vec::new();
+pub(crate) fn snapshots(steps: &[TraceStep]) -> Vec<StepState> {
+    let mut snapshots: Vec<StepState> = Vec::new();
     let mut ever_brought = BTreeSet::new();
     for step in steps {
-        let Step::Evolved { number, points, brought } = step else { continue };
+        let TraceStep::Evolved { number, points, brought } = step else { continue };
         ever_brought.extend(brought);
         let before = snapshots.last().map_or(0.0, |last| last.changes.entities_per_point);
         let mut snapshot = snapshot(*number, points, brought, before);
@@ -29,21 +29,25 @@ pub(crate) fn snapshots(steps: &[Step]) -> Vec<Snapshot> {
     snapshots
 }
 
-fn snapshot(step: u32, points: &[Point], brought: &[String], before: f64) -> Snapshot {
-    let numbers = |fate: Fate| {
+fn snapshot(step: u32, points: &[TracePoint], brought: &[String], before: f64) -> StepState {
+    let numbers = |fate: TracePointFate| {
         let of_fate = points.iter().filter(move |point| point.fate == fate);
         of_fate.map(|point| PointId(point.number))
     };
-    let merging = |point: &Point| Merging {
+    let merging = |point: &TracePoint| PointMerge {
         from: point.merged_from.iter().map(|number| PointId(*number)).collect(),
         into: PointId(point.number),
     };
     let entities: usize = points.iter().map(|point| point.entities.len()).sum();
     let changes = Changes {
         step,
-        updated: numbers(Fate::Updated).collect(),
-        inserted: numbers(Fate::Inserted).collect(),
-        merged: points.iter().filter(|point| point.fate == Fate::Merged).map(merging).collect(),
+        updated: numbers(TracePointFate::Updated).collect(),
+        inserted: numbers(TracePointFate::Inserted).collect(),
+        merged: points
+            .iter()
+            .filter(|point| point.fate == TracePointFate::Merged)
+            .map(merging)
+            .collect(),
         entities_inserted: brought.iter().map(|name| EntityKey(name.clone())).collect(),
         entities_per_point_before: before,
         entities_per_point: entities as f64 / points.len().max(1) as f64,
@@ -51,14 +55,14 @@ fn snapshot(step: u32, points: &[Point], brought: &[String], before: f64) -> Sna
     let names: BTreeSet<&String> = points.iter().flat_map(|point| &point.entities).collect();
     let vertex =
         |name: &String| Vertex { name: name.clone(), segments: Vec::new(), is_inserted: false };
-    Snapshot {
+    StepState {
         changes,
         points: points.iter().map(drawn).collect(),
         vertices: names.into_iter().map(|name| (EntityKey(name.clone()), vertex(name))).collect(),
     }
 }
 
-fn drawn(point: &Point) -> clew_hypergraph::Point {
+fn drawn(point: &TracePoint) -> clew_hypergraph::Point {
     clew_hypergraph::Point {
         id: PointId(point.number),
         description: point.text.clone(),
@@ -82,20 +86,23 @@ mod tests {
 
     #[test]
     fn what_a_step_did_is_told_by_its_points() {
-        let point = |number, fate, entities: &[&str]| Point {
+        let point = |number, fate, entities: &[&str]| TracePoint {
             number,
             fate,
             entities: entities.iter().map(|name| (*name).to_owned()).collect(),
             segments: vec!["a#b#3".to_owned(), "nonsense".to_owned()],
-            ..Point::default()
+            ..TracePoint::default()
         };
-        let first = Step::Evolved {
+        let first = TraceStep::Evolved {
             number: 0,
-            points: vec![point(1, Fate::Inserted, &["A", "B"])],
+            points: vec![point(1, TracePointFate::Inserted, &["A", "B"])],
             brought: vec!["B".to_owned()],
         };
-        let merged = Point { merged_from: vec![1, 2], ..point(3, Fate::Merged, &["A", "B", "C"]) };
-        let second = Step::Evolved { number: 1, points: vec![merged], brought: Vec::new() };
+        let merged = TracePoint {
+            merged_from: vec![1, 2],
+            ..point(3, TracePointFate::Merged, &["A", "B", "C"])
+        };
+        let second = TraceStep::Evolved { number: 1, points: vec![merged], brought: Vec::new() };
         let [one, two] = &*snapshots(&[first, second]) else { panic!("two steps") };
         assert_eq!(one.changes.inserted.len(), 1);
         for memory in [one, two] {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::step::Step;
+use crate::step::TraceStep;
 
 /// An entity on the route.
 #[derive(Debug, PartialEq)]
@@ -41,23 +41,23 @@ pub(crate) struct Route<'t> {
 }
 
 /// Returns whether `step` belongs to a navigation.
-pub(crate) fn is_of_route(step: &Step) -> bool {
-    matches!(step, Step::EntitiesChosen { .. } | Step::EdgeFollowed { .. })
+pub(crate) fn is_of_route(step: &TraceStep) -> bool {
+    matches!(step, TraceStep::EntitiesChosen { .. } | TraceStep::EdgeFollowed { .. })
 }
 
 impl<'t> Route<'t> {
-    pub(crate) fn of(steps: &'t [Step]) -> Self {
+    pub(crate) fn of(steps: &'t [TraceStep]) -> Self {
         let mut route = Self::default();
         for step in steps {
             match step {
-                Step::EntitiesChosen { entities, .. } => {
+                TraceStep::EntitiesChosen { entities, .. } => {
                     let column = route.stops.iter().map(|stop| stop.column + 1).max();
                     for name in entities {
                         let at = route.stop(name, column.unwrap_or(0));
                         route.stops[at].is_chosen = true;
                     }
                 }
-                Step::EdgeFollowed { head, relation, tail, to, score, reason } => {
+                TraceStep::EdgeFollowed { head, relation, tail, to, score, reason } => {
                     let leads_to_head = to == head && to != tail;
                     let (from, to) = if leads_to_head { (tail, head) } else { (head, tail) };
                     let from = route.stop(from, 0);
@@ -92,8 +92,8 @@ impl<'t> Route<'t> {
 mod tests {
     use super::*;
 
-    fn followed(head: &str, tail: &str, to: &str) -> Step {
-        Step::EdgeFollowed {
+    fn followed(head: &str, tail: &str, to: &str) -> TraceStep {
+        TraceStep::EdgeFollowed {
             head: head.to_owned(),
             relation: "r".to_owned(),
             tail: tail.to_owned(),
@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn each_entity_stands_behind_the_one_it_was_reached_from() {
-        let chosen = Step::EntitiesChosen { entities: vec!["a".to_owned()], reason: String::new() };
+        let chosen =
+            TraceStep::EntitiesChosen { entities: vec!["a".to_owned()], reason: String::new() };
         // The second edge is followed against its direction, the third leads to nothing new.
         let steps =
             [chosen, followed("a", "b", "b"), followed("c", "b", "c"), followed("a", "c", "c")];

@@ -10,7 +10,7 @@ const MOST_REASON: f64 = 160.0;
 
 /// A range of a stored document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct TraceRange {
     /// Id of the document.
     pub document_id: String,
     /// Version of the document.
@@ -24,11 +24,11 @@ pub struct Place {
 
 /// A point of a working memory at the end of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Point {
+pub struct TracePoint {
     /// Number of the point, from 1, unique within one question.
     pub number: u32,
     /// Change of the point during the step.
-    pub fate: Fate,
+    pub fate: TracePointFate,
     /// Names of the entities that it is about.
     pub entities: Vec<String>,
     /// Text of the point.
@@ -44,7 +44,7 @@ pub struct Point {
 /// A change of a point during a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum TracePointFate {
     /// The point is unchanged.
     #[default]
     Kept,
@@ -56,7 +56,7 @@ pub enum Fate {
     Merged,
 }
 
-impl Fate {
+impl TracePointFate {
     /// Returns the change in words for a person.
     pub(crate) fn words(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl Fate {
 /// One step of answering. In JSON, the field `step` holds its kind in snake case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
-pub enum Step {
+pub enum TraceStep {
     /// Shards were searched.
     Searched {
         /// Text that was searched for.
@@ -104,7 +104,7 @@ pub enum Step {
         took_ms: f64,
         /// The passages, best first.
         #[serde(default)]
-        places: Vec<Place>,
+        places: Vec<TraceRange>,
     },
     /// A node of the tree was entered.
     Entered {
@@ -175,7 +175,7 @@ pub enum Step {
         /// Number of the step, from 0.
         number: u32,
         /// All its points at the end of the step, by number.
-        points: Vec<Point>,
+        points: Vec<TracePoint>,
         /// Names of entities that points brought in this step and that the graph of the corpus
         /// lacks.
         #[serde(default)]
@@ -210,7 +210,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl TraceStep {
     /// Returns the step on one line, for a person.
     pub fn line(&self) -> String {
         match self {
@@ -252,7 +252,8 @@ impl Step {
             Self::Evolved { number, points, .. } => {
                 let of = |fate| points.iter().filter(|point| point.fate == fate).count();
                 let changed =
-                    [Fate::Inserted, Fate::Updated, Fate::Merged].map(|fate| (of(fate), fate));
+                    [TracePointFate::Inserted, TracePointFate::Updated, TracePointFate::Merged]
+                        .map(|fate| (of(fate), fate));
                 let changed = changed.iter().filter(|(number, _)| *number > 0);
                 let changed: Vec<String> =
                     changed.map(|(number, fate)| format!("{number} {}", fate.words())).collect();
@@ -303,7 +304,7 @@ mod tests {
     #[test]
     fn a_line_tells_what_was_done() {
         let check = |json: &str, expected: &str| {
-            let step: Step = serde_json::from_str(json).unwrap();
+            let step: TraceStep = serde_json::from_str(json).unwrap();
             assert_eq!(step.line(), expected);
         };
         check(

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::words::{cell, width};
-use crate::{Citation, Cost, Outcome, Place, Step, Trace, svg, tree};
+use crate::{Trace, TraceCitation, TraceCost, TraceOutcome, TraceRange, TraceStep, svg, tree};
 
 const MEMWALKER: &str = include_str!("../tests/examples/memwalker.json");
 const QRMEM_REFLECT: &str = include_str!("../tests/examples/qrmem_reflect.json");
@@ -181,13 +181,13 @@ fn figures_show_what_was_found_and_what_was_not() {
 
 #[test]
 fn a_memory_that_does_not_suffice_is_no_navigation() {
-    let reflected = Step::Reflected {
+    let reflected = TraceStep::Reflected {
         suffices: false,
         reason: "1 point in memory".to_owned(),
         missing: "who built it".to_owned(),
     };
     let steps =
-        vec![Step::Evolved { number: 0, points: Vec::new(), brought: Vec::new() }, reflected];
+        vec![TraceStep::Evolved { number: 0, points: Vec::new(), brought: Vec::new() }, reflected];
     let figure = svg(&Trace { trace: steps, ..Trace::default() });
     assert!(figure.contains("Missing: who built it"));
     assert!(!figure.contains("Navigated"));
@@ -195,16 +195,16 @@ fn a_memory_that_does_not_suffice_is_no_navigation() {
 
 #[test]
 fn of_many_nodes_the_way_to_the_answer_is_drawn() {
-    let entered = |node: usize| Step::Entered {
+    let entered = |node: usize| TraceStep::Entered {
         node: format!("node {node}"),
         parent: String::new(),
         summary: String::new(),
         reason: String::new(),
         score: None,
     };
-    let mut steps: Vec<Step> = (0..200).map(entered).collect();
+    let mut steps: Vec<TraceStep> = (0..200).map(entered).collect();
     let node = "node 199".to_owned();
-    steps.push(Step::LeafRead { node, answers: true, reason: "it says".to_owned() });
+    steps.push(TraceStep::LeafRead { node, answers: true, reason: "it says".to_owned() });
     let figure = svg(&Trace { trace: steps, ..Trace::default() });
     assert!(figure.contains(">node 199<") && figure.contains(">node 78<"));
     assert!(!figure.contains(">node 79<") && figure.contains("120 more nodes are not shown"));
@@ -212,7 +212,7 @@ fn of_many_nodes_the_way_to_the_answer_is_drawn() {
 
 #[test]
 fn the_deepest_walk_is_shown() {
-    let entered = |node: usize| Step::Entered {
+    let entered = |node: usize| TraceStep::Entered {
         node: node.to_string(),
         parent: node.checked_sub(1).map(|parent| parent.to_string()).unwrap_or_default(),
         summary: "below".to_owned(),
@@ -246,19 +246,16 @@ fn millis() -> impl Strategy<Value = f64> {
     any::<u32>().prop_map(f64::from)
 }
 
-fn place() -> impl Strategy<Value = Place> {
-    (text(), number(), number(), number()).prop_map(|(document_id, version, start, end)| Place {
-        document_id,
-        version,
-        start,
-        end,
+fn place() -> impl Strategy<Value = TraceRange> {
+    (text(), number(), number(), number()).prop_map(|(document_id, version, start, end)| {
+        TraceRange { document_id, version, start, end }
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = TraceStep> {
     prop_oneof![
         (text(), text(), number(), prop::option::of(score()), millis()).prop_map(
-            |(query, mode, hits, best_dense_score, took_ms)| Step::Searched {
+            |(query, mode, hits, best_dense_score, took_ms)| TraceStep::Searched {
                 query,
                 mode,
                 hits,
@@ -266,13 +263,11 @@ fn step() -> impl Strategy<Value = Step> {
                 took_ms
             }
         ),
-        (score(), score(), text()).prop_map(|(confidence, threshold, rationale)| Step::Judged {
-            confidence,
-            threshold,
-            rationale
+        (score(), score(), text()).prop_map(|(confidence, threshold, rationale)| {
+            TraceStep::Judged { confidence, threshold, rationale }
         }),
         (number(), number(), millis(), prop::collection::vec(place(), 0..3)).prop_map(
-            |(passages, sentences, took_ms, places)| Step::Read {
+            |(passages, sentences, took_ms, places)| TraceStep::Read {
                 passages,
                 sentences,
                 took_ms,
@@ -280,7 +275,7 @@ fn step() -> impl Strategy<Value = Step> {
             }
         ),
         (text(), text(), text(), text(), prop::option::of(score())).prop_map(
-            |(node, parent, summary, reason, score)| Step::Entered {
+            |(node, parent, summary, reason, score)| TraceStep::Entered {
                 node,
                 parent,
                 summary,
@@ -288,14 +283,14 @@ fn step() -> impl Strategy<Value = Step> {
                 score
             }
         ),
-        (text(), text()).prop_map(|(node, reason)| Step::TurnedBack { node, reason }),
-        (text(), any::<bool>(), text()).prop_map(|(node, answers, reason)| Step::LeafRead {
+        (text(), text()).prop_map(|(node, reason)| TraceStep::TurnedBack { node, reason }),
+        (text(), any::<bool>(), text()).prop_map(|(node, answers, reason)| TraceStep::LeafRead {
             node,
             answers,
             reason
         }),
         (number(), number(), number(), number(), text()).prop_map(
-            |(nodes, turns, bytes_read, bytes_total, ended)| Step::Walked {
+            |(nodes, turns, bytes_read, bytes_total, ended)| TraceStep::Walked {
                 nodes,
                 turns,
                 bytes_read,
@@ -304,9 +299,9 @@ fn step() -> impl Strategy<Value = Step> {
             }
         ),
         (prop::collection::vec(text(), 0..4), text())
-            .prop_map(|(entities, reason)| Step::EntitiesChosen { entities, reason }),
+            .prop_map(|(entities, reason)| TraceStep::EntitiesChosen { entities, reason }),
         (text(), text(), text(), text(), score(), text()).prop_map(
-            |(head, relation, tail, to, score, reason)| Step::EdgeFollowed {
+            |(head, relation, tail, to, score, reason)| TraceStep::EdgeFollowed {
                 head,
                 relation,
                 tail,
@@ -315,37 +310,35 @@ fn step() -> impl Strategy<Value = Step> {
                 reason
             }
         ),
-        (number(), number(), number()).prop_map(|(segments, dropped, bytes)| Step::Gathered {
+        (number(), number(), number()).prop_map(|(segments, dropped, bytes)| TraceStep::Gathered {
             segments,
             dropped,
             bytes
         }),
         (number(), prop::collection::vec(text(), 0..3), millis())
-            .prop_map(|(lines, answers, took_ms)| Step::Drafted { lines, answers, took_ms }),
-        (any::<bool>(), text(), text()).prop_map(|(suffices, reason, missing)| Step::Reflected {
-            suffices,
-            reason,
-            missing
+            .prop_map(|(lines, answers, took_ms)| TraceStep::Drafted { lines, answers, took_ms }),
+        (any::<bool>(), text(), text()).prop_map(|(suffices, reason, missing)| {
+            TraceStep::Reflected { suffices, reason, missing }
         }),
     ]
 }
 
 fn trace() -> impl Strategy<Value = Trace> {
     let outcome = prop::sample::select(vec![
-        Outcome::Unspecified,
-        Outcome::Answered,
-        Outcome::NotInMemory,
-        Outcome::AnsweredWithShardsMissing,
+        TraceOutcome::Unspecified,
+        TraceOutcome::Answered,
+        TraceOutcome::NotInMemory,
+        TraceOutcome::AnsweredWithShardsMissing,
     ]);
     let citation = (place(), text(), text()).prop_map(|(place, title, quote)| {
-        let Place { document_id, version, start, end } = place;
-        Citation { document_id, title, start, end, quote, version }
+        let TraceRange { document_id, version, start, end } = place;
+        TraceCitation { document_id, title, start, end, quote, version }
     });
-    let cost = number().prop_map(|number| Cost {
+    let cost = number().prop_map(|number| TraceCost {
         model_calls: number,
         prompt_tokens: number,
         shards_searched: number,
-        ..Cost::default()
+        ..TraceCost::default()
     });
     let names = (text(), text(), text(), text());
     let lists = (

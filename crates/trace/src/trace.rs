@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::step::Step;
+use crate::step::TraceStep;
 
 /// The outcome of a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum TraceOutcome {
     /// The trace does not say.
     #[default]
     Unspecified,
@@ -22,7 +22,7 @@ pub enum Outcome {
     AnsweredWithShardsMissing,
 }
 
-impl Outcome {
+impl TraceOutcome {
     /// Returns the outcome in words for a person. Empty if it is unspecified.
     pub(crate) fn words(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Outcome {
 /// A quoted byte range of a stored document. It can also be read from `"span": {"start", "end"}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, from = "CitationForm")]
-pub struct Citation {
+pub struct TraceCitation {
     /// Id of the document.
     pub document_id: String,
     /// Title of the document. May be empty.
@@ -70,7 +70,7 @@ struct SpanForm {
     end: u64,
 }
 
-impl From<CitationForm> for Citation {
+impl From<CitationForm> for TraceCitation {
     fn from(form: CitationForm) -> Self {
         let CitationForm { document_id, title, start, end, span, quote, version } = form;
         let (start, end) = span.map_or((start, end), |span| (span.start, span.end));
@@ -81,7 +81,7 @@ impl From<CitationForm> for Citation {
 /// Cost of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Cost {
+pub struct TraceCost {
     /// Number of tokens that were embedded.
     pub embedded_tokens: u64,
     /// Number of tokens that a reranker read.
@@ -107,15 +107,15 @@ pub struct Trace {
     /// Name of the corpus.
     pub corpus: String,
     /// Outcome of the question.
-    pub outcome: Outcome,
+    pub outcome: TraceOutcome,
     /// Text of the answer. Empty if the answer is not in memory.
     pub answer: String,
     /// Citations of the answer, in the order of its text.
-    pub citations: Vec<Citation>,
+    pub citations: Vec<TraceCitation>,
     /// The steps, in the order in which they were taken.
-    pub trace: Vec<Step>,
+    pub trace: Vec<TraceStep>,
     /// Cost of the answer.
-    pub cost: Cost,
+    pub cost: TraceCost,
     /// Shards that could not be asked.
     pub shards_missing: Vec<u32>,
     /// Duration in milliseconds.

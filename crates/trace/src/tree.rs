@@ -2,8 +2,8 @@
 
 use clew_text::display_line;
 
-use crate::step::{Point, Step, edge};
-use crate::trace::{Citation, Cost, Trace};
+use crate::step::{TracePoint, TraceStep, edge};
+use crate::trace::{Trace, TraceCitation, TraceCost};
 use crate::walk::{Visit, is_of_walk, visits};
 use crate::words::{cell, count, millis, score as score_of, share, shortened, width, wrapped};
 
@@ -65,8 +65,8 @@ pub(crate) fn ending(trace: &Trace) -> String {
 }
 
 /// Returns the cost in words for a person. Empty if nothing was spent.
-pub(crate) fn cost(cost: &Cost) -> String {
-    let Cost {
+pub(crate) fn cost(cost: &TraceCost) -> String {
+    let TraceCost {
         embedded_tokens,
         reranked_tokens,
         model_calls,
@@ -91,16 +91,16 @@ pub(crate) fn cost(cost: &Cost) -> String {
 /// Returns how much of the text was read. Empty if the trace does not say.
 pub(crate) fn share_of_text(trace: &Trace) -> String {
     let told = trace.trace.iter().rev().find_map(|step| match step {
-        Step::Walked { bytes_read, bytes_total, .. } => Some(share(*bytes_read, *bytes_total)),
-        Step::Gathered { bytes, .. } => Some(share(*bytes, 0)),
+        TraceStep::Walked { bytes_read, bytes_total, .. } => Some(share(*bytes_read, *bytes_total)),
+        TraceStep::Gathered { bytes, .. } => Some(share(*bytes, 0)),
         _ => None,
     });
     told.unwrap_or_default()
 }
 
 /// Returns the source of a citation, without its quote.
-pub(crate) fn source(citation: &Citation) -> String {
-    let Citation { document_id, title, start, end, version, .. } = citation;
+pub(crate) fn source(citation: &TraceCitation) -> String {
+    let TraceCitation { document_id, title, start, end, version, .. } = citation;
     let version = if *version > 0 { format!(" v{version}") } else { String::new() };
     let place = format!("{document_id}{version}, bytes {start}..{end}");
     if title.is_empty() { place } else { format!("{title} ({place})") }
@@ -189,24 +189,24 @@ impl Page {
         self.put_below(&prefix, "back: ", visit.back_reason().unwrap_or_default(), MOST_LINES);
     }
 
-    fn step(&mut self, step: &Step, hops: &mut usize) {
+    fn step(&mut self, step: &TraceStep, hops: &mut usize) {
         match step {
-            Step::EntitiesChosen { entities, reason } => {
+            TraceStep::EntitiesChosen { entities, reason } => {
                 self.put("took up: ", &entities.join(", "), MOST_LINES * 2);
                 self.put("  why: ", reason, MOST_LINES);
             }
-            Step::EdgeFollowed { head, relation, tail, score, .. } => {
+            TraceStep::EdgeFollowed { head, relation, tail, score, .. } => {
                 *hops += 1;
                 let text = format!("{} ({})", edge(head, relation, tail), score_of(*score));
                 self.put(&format!("hop {hops}: "), &text, MOST_LINES * 2);
             }
-            Step::Reflected { suffices, reason, missing } => {
+            TraceStep::Reflected { suffices, reason, missing } => {
                 let suffices = if *suffices { "it suffices" } else { "it does not suffice" };
                 self.line(&format!("reflected: {suffices}"));
                 self.put("  why: ", reason, MOST_LINES);
                 self.put("  missing: ", missing, MOST_LINES);
             }
-            Step::Evolved { points, .. } => {
+            TraceStep::Evolved { points, .. } => {
                 self.put("", &step.line(), MOST_LINES);
                 for point in points.iter().take(MOST_POINTS) {
                     self.point(point);
@@ -215,32 +215,34 @@ impl Page {
                     self.line(&format!("  and {} more", points.len() - MOST_POINTS));
                 }
             }
-            Step::Searched { query, mode, .. } => {
+            TraceStep::Searched { query, mode, .. } => {
                 self.put("", &step.line(), MOST_LINES);
                 self.put(&format!("  {}: ", shortened(mode, 20.0, cell)), query, MOST_LINES);
             }
-            Step::Read { places, .. } => {
+            TraceStep::Read { places, .. } => {
                 self.put("", &step.line(), MOST_LINES);
-                let place = |place: &crate::Place| {
+                let place = |place: &crate::TraceRange| {
                     format!("{} {}..{}", place.document_id, place.start, place.end)
                 };
                 let places: Vec<String> = places.iter().map(place).collect();
                 self.put("  from: ", &places.join(", "), MOST_LINES);
             }
-            Step::Drafted { answers, .. } => {
+            TraceStep::Drafted { answers, .. } => {
                 self.put("", &step.line(), MOST_LINES);
                 for answer in answers.iter().take(MOST_POINTS) {
                     self.put("  from memory: ", answer, MOST_LINES);
                 }
             }
-            Step::Judged { .. } | Step::Walked { .. } | Step::Gathered { .. } => {
+            TraceStep::Judged { .. } | TraceStep::Walked { .. } | TraceStep::Gathered { .. } => {
                 self.put("", &step.line(), MOST_LINES * 2);
             }
-            Step::Entered { .. } | Step::TurnedBack { .. } | Step::LeafRead { .. } => {}
+            TraceStep::Entered { .. }
+            | TraceStep::TurnedBack { .. }
+            | TraceStep::LeafRead { .. } => {}
         }
     }
 
-    fn point(&mut self, point: &Point) {
+    fn point(&mut self, point: &TracePoint) {
         let from: Vec<String> =
             point.merged_from.iter().map(|number| format!("P{number}")).collect();
         let from =

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::step::Step;
+use crate::step::TraceStep;
 
 /// A visit to a node.
 #[derive(Debug, Default)]
@@ -39,18 +39,21 @@ impl Visit<'_> {
 }
 
 /// Returns whether `step` is part of a walk.
-pub(crate) fn is_of_walk(step: &Step) -> bool {
-    matches!(step, Step::Entered { .. } | Step::TurnedBack { .. } | Step::LeafRead { .. })
+pub(crate) fn is_of_walk(step: &TraceStep) -> bool {
+    matches!(
+        step,
+        TraceStep::Entered { .. } | TraceStep::TurnedBack { .. } | TraceStep::LeafRead { .. }
+    )
 }
 
 /// Returns the visits in the order in which they were made.
-pub(crate) fn visits(steps: &[Step]) -> Vec<Visit<'_>> {
+pub(crate) fn visits(steps: &[TraceStep]) -> Vec<Visit<'_>> {
     let mut visits: Vec<Visit<'_>> = Vec::new();
     let mut latest: BTreeMap<&str, usize> = BTreeMap::new();
     let mut entered = 0;
     for step in steps {
         match step {
-            Step::Entered { node, parent, summary, reason, score } => {
+            TraceStep::Entered { node, parent, summary, reason, score } => {
                 entered += 1;
                 let parent = latest.get(parent.as_str()).copied();
                 if let Some(parent) = parent {
@@ -69,11 +72,11 @@ pub(crate) fn visits(steps: &[Step]) -> Vec<Visit<'_>> {
                     ..Visit::default()
                 });
             }
-            Step::TurnedBack { node, reason } => {
+            TraceStep::TurnedBack { node, reason } => {
                 let at = visit_to(node, &mut visits, &mut latest);
                 visits[at].back = Some(reason);
             }
-            Step::LeafRead { node, answers, reason } => {
+            TraceStep::LeafRead { node, answers, reason } => {
                 let at = visit_to(node, &mut visits, &mut latest);
                 visits[at].leaf = Some((*answers, reason));
             }
@@ -106,8 +109,8 @@ fn visit_to<'t>(
 mod tests {
     use super::*;
 
-    fn entered(node: &str, parent: &str) -> Step {
-        Step::Entered {
+    fn entered(node: &str, parent: &str) -> TraceStep {
+        TraceStep::Entered {
             node: node.to_owned(),
             parent: parent.to_owned(),
             summary: String::new(),
@@ -126,7 +129,8 @@ mod tests {
 
     #[test]
     fn the_path_leads_to_the_leaf_that_answers() {
-        let leaf = Step::LeafRead { node: "c".to_owned(), answers: true, reason: String::new() };
+        let leaf =
+            TraceStep::LeafRead { node: "c".to_owned(), answers: true, reason: String::new() };
         let steps = [entered("a", ""), entered("b", "a"), entered("c", "a"), leaf];
         let on_path: Vec<_> = visits(&steps).iter().map(|visit| visit.is_on_path).collect();
         assert_eq!(on_path, [true, false, true]);
@@ -134,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_node_whose_entering_was_not_told_is_shown() {
-        let steps = [Step::TurnedBack { node: "a".to_owned(), reason: "r".to_owned() }];
+        let steps = [TraceStep::TurnedBack { node: "a".to_owned(), reason: "r".to_owned() }];
         let visits = visits(&steps);
         assert_eq!((visits[0].node, visits[0].order, visits[0].back), ("a", None, Some("r")));
     }

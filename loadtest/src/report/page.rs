@@ -7,7 +7,7 @@ use clew_text::escaped;
 use super::plot::{Bar, Line, Plot, Scale, bars_svg, number};
 use super::{PhaseReport, Report};
 use crate::observe::Figure;
-use crate::record::Point;
+use crate::record::LoadPoint;
 
 const STYLE: &str = "\
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 1100px; margin: 2em auto; padding: 0 1em; color: #222 }
@@ -235,7 +235,7 @@ fn plots(report: &Report) -> Vec<Plot> {
         marks: marks.clone(),
     };
     for timeline in &report.timelines {
-        let line = |name: &str, value: fn(&Point) -> Option<f64>| Line {
+        let line = |name: &str, value: fn(&LoadPoint) -> Option<f64>| Line {
             name: name.to_owned(),
             points: timeline.points.iter().map(|point| (point.at_secs, value(point))).collect(),
         };
@@ -319,7 +319,7 @@ mod tests {
     use crate::outcome::StatusKey;
     use crate::record::Latency;
     use crate::report::{FlowReport, PartReport, StatusReport, TimelineReport};
-    use crate::verdict::Verdict;
+    use crate::verdict::ExpectationVerdict;
 
     /// Returns a report with some of everything, and with names that need escaping.
     fn full() -> Report {
@@ -358,7 +358,7 @@ mod tests {
             flows: vec![flow(f64::from(number + 1))],
             server: vec![server.clone()],
         };
-        let point = Point {
+        let point = LoadPoint {
             at_secs: 0.0,
             offered_per_sec: 1.0,
             done_per_sec: 1.0,
@@ -374,7 +374,7 @@ mod tests {
             phases: (0..3).map(phase).collect(),
             timelines: vec![TimelineReport { flow: nasty.to_owned(), points: vec![point; 3] }],
             samples: vec![Sample { files: Some(3.0), ..Sample::default() }; 3],
-            verdicts: vec![Verdict {
+            verdicts: vec![ExpectationVerdict {
                 expected: nasty.to_owned(),
                 found: nasty.to_owned(),
                 holds: false,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{Clock, Encoders, Error, ErrorKind, SystemClock};
-use clew_gateway::{Backends, Seams};
+use clew_gateway::{Backends, GatewaySeams};
 use clew_generator::Judgement;
 use clew_memory_encoder::{EncoderConfig, EncoderPools, Models};
 use clew_retriever::{LocalRetriever, ShardSeams};
-use clew_runtime::fair_queue::two_for_each_core;
+use clew_runtime::fair_queue::two_per_core;
 use clew_telemetry::Health;
 
 use crate::config::{ClewConfig, RolesConfig};
@@ -54,7 +54,7 @@ impl RunningNode {
             snapshots: tried.snapshots(),
         };
         let retriever = LocalRetriever::start(&tried, seams, roles.retriever.clone()).await?;
-        let seams = Seams {
+        let seams = GatewaySeams {
             encoders,
             reasoners: Arc::new(judgement),
             graph_builders,
@@ -63,7 +63,7 @@ impl RunningNode {
             clock,
         };
         let (corpora, gateway) = (Arc::clone(&retriever), roles.gateway.clone());
-        let backends = Backends::new(corpora, seams, None, two_for_each_core(), gateway);
+        let backends = Backends::new(corpora, seams, None, two_per_core(), gateway);
         let shutdown = node.shutdown();
         Ok(Self { backends: Arc::new(backends), models, retriever, shutdown })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::Error;
-use clew_node::{Node, Server, Stop};
+use clew_node::{Node, NodeServer, Stop};
 
 use crate::config::{ClewConfig, RolesConfig};
 use crate::node::load_models;
@@ -35,8 +35,8 @@ async fn start(
     config: RolesConfig,
     roles: &BTreeSet<Role>,
     node: Arc<Node>,
-    mut server: Server,
-) -> Result<(Server, Vec<Stop>), Error> {
+    mut server: NodeServer,
+) -> Result<(NodeServer, Vec<Stop>), Error> {
     let mut stops = Vec::new();
     let mut stop_encoder = None;
     if roles.contains(&Role::Encoder) {

@@ -15,7 +15,7 @@ use crate::corpora::AllCorpora;
 use crate::{GatewayConfig, Moderation};
 
 /// Components that a gateway works with, in this process or on other nodes.
-pub struct Seams {
+pub struct GatewaySeams {
     /// Encoders for questions and documents.
     pub encoders: Arc<dyn Encoders>,
     /// Reasoners and guides: they judge evidence, write answers, and navigate trees and graphs.
@@ -50,7 +50,7 @@ pub struct Backends {
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
     /// Fair queue of searches, over all corpora.
-    pub search_turns: FairQueue,
+    pub search_queue: FairQueue,
     /// Limits of requests.
     pub limits: Limits,
     /// Policy that decides which documents are accepted.
@@ -64,12 +64,13 @@ impl Backends {
     /// a cache. `searches_at_once` applies if the configuration leaves that number open.
     pub fn new(
         corpora: Arc<dyn Corpora>,
-        seams: Seams,
+        seams: GatewaySeams,
         questions: Option<Cache>,
         searches_at_once: usize,
         config: GatewayConfig,
     ) -> Self {
-        let Seams { encoders, reasoners, graph_builders, memory_encoder, reranker, clock } = seams;
+        let GatewaySeams { encoders, reasoners, graph_builders, memory_encoder, reranker, clock } =
+            seams;
         Self {
             corpora: AllCorpora::new(corpora),
             encoders,
@@ -79,7 +80,7 @@ impl Backends {
             memory_encoder,
             reranker,
             clock,
-            search_turns: config.search_turns(searches_at_once),
+            search_queue: config.search_queue(searches_at_once),
             limits: Limits::default(),
             moderation: config.moderation(),
             config,

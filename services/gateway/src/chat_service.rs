@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_auth::{Bill, Caller};
-use clew_chat::{Address, Role, TimeUse, Turn, TurnId};
+use clew_chat::{SpeakerRole, TimeUse, Turn, TurnAddress, TurnId};
 use clew_core::{
     Account, Budget, Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents,
     Erasure, ErasureScan, Error, Grouping, Guide, HoldingSnapshot, IfThere, Novelty, Partial,
@@ -14,7 +14,7 @@ use clew_core::{
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;
 use clew_proto::convert::chat::{
-    self as convert, Appended, Inference, ToForget, Wanted, WhichTurns,
+    self as convert, Appended, Inference, ToForget, TurnSelection, WhichTurns,
 };
 use clew_proto::convert::ingest::labels_to_wire;
 use clew_proto::convert::shard as convert_shard;
@@ -25,9 +25,9 @@ use tonic::{Request, Response, Status};
 
 use crate::Backends;
 use crate::ingest_service::forget;
-use crate::memory::{CorpusMemory, read_documents};
 use crate::query_service::Queries;
 use crate::reading::{Responses, while_read};
+use crate::structure::{CorpusStructure, read_documents};
 
 /// Number of turns that are listed or forgotten at once.
 const PAGE: usize = 256;
@@ -57,9 +57,9 @@ impl Chats {
         corpus: &CorpusName,
         account: &Account,
         deadline: Instant,
-    ) -> Result<CorpusMemory, Error> {
+    ) -> Result<CorpusStructure, Error> {
         let corpus = self.backends.corpora.of(caller).get(corpus, deadline).await?;
-        Ok(CorpusMemory::over(&self.backends, corpus, account))
+        Ok(CorpusStructure::over(&self.backends, corpus, account))
     }
 
     async fn append(
@@ -192,7 +192,7 @@ impl Chats {
                     of.session.ok_or_else(|| Error::internal("no session was asked for"))?;
                 let id = |number: &u32| {
                     let turn = TurnId { session: session.clone(), number: *number };
-                    Address { user: of.user.clone(), turn }.document_id()
+                    TurnAddress { user: of.user.clone(), turn }.document_id()
                 };
                 let ids = numbers.iter().map(id).collect::<Result<Vec<_>, _>>()?;
                 for ids in ids.chunks(PAGE) {
@@ -240,7 +240,7 @@ async fn documents(
             Some(same) if Turn::of(&same).is_some_and(|(_, known)| known == *turn) => {
                 documents[place] = labelled(same);
             }
-            _ if turn.role == Role::Assistant => {}
+            _ if turn.role == SpeakerRole::Assistant => {}
             _ => heard.push(heard_by(guide, place, user, turn, deadline)),
         }
     }
@@ -259,7 +259,7 @@ async fn heard_by(
     turn: &Turn,
     deadline: Instant,
 ) -> Result<(usize, Document), Error> {
-    let speaker = if turn.role == Role::User { "" } else { &turn.speaker };
+    let speaker = if turn.role == SpeakerRole::User { "" } else { &turn.speaker };
     let facts = guide.facts(speaker, &turn.text, deadline).await?;
     Ok((place, turn.document_with(user, &facts.texts)?))
 }
@@ -272,8 +272,8 @@ struct Page {
 
 /// Returns the wanted turns among the next [`PAGE`] documents, or `None` after the last.
 async fn page(
-    memory: &CorpusMemory,
-    wanted: &Wanted,
+    memory: &CorpusStructure,
+    wanted: &TurnSelection,
     after: Option<&DocumentId>,
     deadline: Instant,
 ) -> Result<Option<Page>, Error> {
@@ -288,7 +288,7 @@ async fn page(
 
 /// Turns that are forgotten so far, or would be.
 struct Forgetting<'a> {
-    memory: &'a CorpusMemory,
+    memory: &'a CorpusStructure,
     preview: bool,
     deadline: Instant,
     receipt: wire::ForgetTurnsResponse,
@@ -298,7 +298,7 @@ struct Forgetting<'a> {
 }
 
 impl<'a> Forgetting<'a> {
-    fn new(memory: &'a CorpusMemory, preview: bool, deadline: Instant) -> Self {
+    fn new(memory: &'a CorpusStructure, preview: bool, deadline: Instant) -> Self {
         Self {
             memory,
             preview,
@@ -347,7 +347,8 @@ impl<'a> Forgetting<'a> {
         for gone in documents {
             self.receipt.chunks += gone.chunks;
             self.receipt.text_bytes += gone.bytes;
-            if let Some(address) = Address::of(&gone.document_id).filter(|_| gone.versions > 0) {
+            if let Some(address) = TurnAddress::of(&gone.document_id).filter(|_| gone.versions > 0)
+            {
                 self.tell(address.turn, "");
             }
         }

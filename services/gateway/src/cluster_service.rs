@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clew_auth::Caller;
 use clew_cluster::{MemberState, NodeId, Role, ShardKey, placement};
-use clew_core::{Error, ErrorKind, Listed, ShardIndex};
+use clew_core::{CorpusEntry, Error, ErrorKind, ShardIndex};
 use clew_node::Node;
 use clew_proto::cluster::v1 as wire;
 use clew_proto::cluster::v1::cluster_service_server::ClusterService;
@@ -43,7 +43,7 @@ impl ClusterRpc {
         let mut keys = Vec::new();
         for listed in self.backends.corpora.of(caller).list("", usize::MAX, deadline).await? {
             // If the settings of a corpus cannot be read, its number of shards is not known.
-            let Listed::Usable(corpus) = listed else { continue };
+            let CorpusEntry::Usable(corpus) = listed else { continue };
             let settings = corpus.settings();
             keys.extend(
                 (0..settings.shards).map(|shard| ShardKey {

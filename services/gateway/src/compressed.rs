@@ -9,7 +9,7 @@ use clew_core::{
 };
 use clew_strategy::TreeMemory;
 
-use crate::memory::CorpusMemory;
+use crate::structure::CorpusStructure;
 
 /// Maximum number of memories whose answers are kept. Each answer is read beside the evidence, and
 /// most memories know nothing of a question.
@@ -19,7 +19,7 @@ const MOST_ANSWERS: usize = 8;
 /// from them (MemoRAG, section 2.3). Where none can be asked, a planner drafts from the summaries
 /// at the top of the tree.
 pub(crate) struct CompressedMemory<'a> {
-    pub memory: &'a CorpusMemory,
+    pub memory: &'a CorpusStructure,
     pub planner: &'a dyn Planner,
     /// Account of the question.
     pub account: &'a Account,

@@ -97,7 +97,7 @@ impl GatewayConfig {
 
     /// Returns the fair queue of searches. `at_once` applies if the configuration leaves the number
     /// open.
-    pub(crate) fn search_turns(&self, at_once: usize) -> FairQueue {
+    pub(crate) fn search_queue(&self, at_once: usize) -> FairQueue {
         let at_once = match self.searches_at_once {
             0 => at_once,
             at_once => at_once as usize,

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use clew_auth::Caller;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusName, CorpusSettings, DeletionStep, Error, ErrorKind, Listed,
-    Restoration, RestoreStep, SnapshotDeletion, SnapshotName, SnapshotSummary,
+    Access, Corpora, Corpus, CorpusEntry, CorpusName, CorpusSettings, DeletionStep, Error,
+    ErrorKind, Restoration, RestoreStep, SnapshotDeletion, SnapshotName, SnapshotSummary,
 };
 
 /// Number of times that a corpus is looked up again because others change it at the same time.
@@ -111,14 +111,14 @@ impl CallersCorpora<'_> {
         after: &str,
         limit: usize,
         deadline: Instant,
-    ) -> Result<Vec<Listed>, Error> {
+    ) -> Result<Vec<CorpusEntry>, Error> {
         let Some(tenant) = self.caller.tenant() else {
             return self.all.list(after, limit, self.caller.access(), deadline).await;
         };
         // A tenant's corpora are consecutive, because their full names begin alike.
         let from = format!("{tenant}.{after}");
         let listed = self.all.list(&from, limit, self.caller.access(), deadline).await?.into_iter();
-        let is_his = |listed: &Listed| listed.name().tenant() == Some(tenant.as_str());
+        let is_his = |listed: &CorpusEntry| listed.name().tenant() == Some(tenant.as_str());
         Ok(listed.take_while(is_his).collect())
     }
 

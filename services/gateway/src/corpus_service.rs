@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{CheckQuery, Corpus, Counts, DocumentId, Error, Listed, Partial, Unusable};
+use clew_core::{CheckQuery, Corpus, CorpusEntry, Counts, DocumentId, Error, Partial, Unusable};
 use clew_proto::convert::corpus::{breach_to_wire, unusable_to_wire};
 use clew_proto::convert::query::shards_to_wire;
 use clew_proto::convert::{Page, document_id};
@@ -88,10 +88,15 @@ impl Corpora {
     /// Describes a corpus with its counts. A corpus that cannot run is listed as well: without
     /// counts, which would be too low, with the shards that do not answer, and with the reason if
     /// no shard answers or its settings cannot be read.
-    async fn listed(&self, caller: &Caller, listed: Listed, deadline: Instant) -> wire::Corpus {
+    async fn listed(
+        &self,
+        caller: &Caller,
+        listed: CorpusEntry,
+        deadline: Instant,
+    ) -> wire::Corpus {
         let corpus = match listed {
-            Listed::Usable(corpus) => corpus,
-            Listed::Unusable(unusable) => {
+            CorpusEntry::Usable(corpus) => corpus,
+            CorpusEntry::Unusable(unusable) => {
                 let name = caller.name_of(&unusable.name).to_owned();
                 return wire::Corpus { name, ..unusable_to_wire(unusable) };
             }

@@ -19,8 +19,8 @@ use clew_proto::respond;
 use tonic::{Request, Response, Status};
 
 use crate::Backends;
-use crate::memory::CorpusMemory;
 use crate::shards::Shards;
+use crate::structure::CorpusStructure;
 
 /// Default and maximum number of edges of a path.
 const PATH_HOPS: (u32, u32) = (4, 8);
@@ -43,12 +43,12 @@ impl Memories {
         caller: &Caller,
         corpus: &str,
         deadline: Instant,
-    ) -> Result<CorpusMemory, Error> {
+    ) -> Result<CorpusStructure, Error> {
         let corpus = corpus_name(corpus)?;
         let corpus = self.backends.corpora.of(caller).get(&corpus, deadline).await?;
         // Nothing here asks a model, so the budget does not matter.
         let account = Account::open(caller.owner(), Budget::default());
-        Ok(CorpusMemory::over(&self.backends, corpus, &account))
+        Ok(CorpusStructure::over(&self.backends, corpus, &account))
     }
 
     async fn read_tree(

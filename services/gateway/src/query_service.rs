@@ -21,12 +21,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::Backends;
-use crate::memory::CorpusMemory;
 use crate::question::{Arguments, Coordinator, EVENTS, Event};
 use crate::reading::{Responses, while_read};
 use crate::reranked::Reranked;
 use crate::scatter::Scatter;
 use crate::shards::Shards;
+use crate::structure::CorpusStructure;
 
 /// Handler of `QueryService`.
 pub(crate) struct Queries {
@@ -104,7 +104,7 @@ impl Queries {
         let permit = self.enter()?;
         let budget = self.backends.reasoners.budget(deadline).await?;
         let bill = Bill::open(&caller, budget);
-        let memory = CorpusMemory::over(&self.backends, corpus, bill.account());
+        let memory = CorpusStructure::over(&self.backends, corpus, bill.account());
         let search = memory.search.clone();
         let retriever = self.reranked(search, asked.rerank, bill.account(), deadline).await?;
         let (events, receiver) = mpsc::channel(EVENTS);

@@ -10,7 +10,7 @@ use clew_proto::convert::chat::Inference;
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::within;
 use clew_runtime::timing::Stopwatch;
-use clew_strategy::{Progress, Question, Seams, Strategy};
+use clew_strategy::{AnswerObserver, Question, Seams, Strategy};
 use clew_telemetry::metrics;
 use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -19,7 +19,7 @@ use tracing::{Instrument, Span};
 
 use crate::Backends;
 use crate::compressed::CompressedMemory;
-use crate::memory::CorpusMemory;
+use crate::structure::CorpusStructure;
 
 /// Report of a coordinator.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// Component that infers the time that the question asks about.
     pub inference: Inference,
     pub strategy: &'static dyn Strategy,
-    pub memory: CorpusMemory,
+    pub memory: CorpusStructure,
     /// Retriever that finds the strategy's evidence.
     pub retriever: Box<dyn Retriever>,
     pub backends: Arc<Backends>,
@@ -167,7 +167,7 @@ async fn infer_time(
 
 struct Reported(mpsc::Sender<Event>);
 
-impl Progress for Reported {
+impl AnswerObserver for Reported {
     // A client that has not read 1024 events loses the next ones.
     fn trace(&self, event: TraceEvent) {
         drop(self.0.try_send(Event::Trace(event)));

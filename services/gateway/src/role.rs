@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_core::{Encoders, Error, GraphBuilders, Limits, MemoryEncoder, SystemClock};
-use clew_node::{Node, Server};
+use clew_node::{Node, NodeServer};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
 use clew_remote::{
@@ -13,7 +13,7 @@ use clew_remote::{
 
 use crate::cluster_service::ClusterRpc;
 use crate::server::services;
-use crate::{Backends, GatewayConfig, Seams};
+use crate::{Backends, GatewayConfig, GatewaySeams};
 
 /// Maximum number of requests in flight on one node that is asked about itself.
 const NODE_CREDITS: u32 = 64;
@@ -30,7 +30,7 @@ const SEARCHES_AT_ONCE: usize = 64;
 /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
 pub async fn start(
     node: &Arc<Node>,
-    server: &mut Server,
+    server: &mut NodeServer,
     config: GatewayConfig,
     remote_encoder: RemoteEncoderConfig,
 ) -> Result<(), Error> {
@@ -41,7 +41,7 @@ pub async fn start(
     node.parts().add(move || accepting.node());
     let cache = Some(node.cache().clone());
     let backends = Backends::new(Arc::new(corpora), seams, cache, SEARCHES_AT_ONCE, config);
-    let searching = backends.search_turns.clone();
+    let searching = backends.search_queue.clone();
     node.parts().add(move || searching.node());
     let backends = Arc::new(backends);
     let (corpora, ingestion, queries, memories, chats, graphs) = services(&backends);
@@ -62,7 +62,10 @@ pub async fn start(
 
 /// Returns what a gateway works with: components of other roles in this process, or else on other
 /// nodes.
-async fn seams(node: &Arc<Node>, remote_encoder: RemoteEncoderConfig) -> Result<Seams, Error> {
+async fn seams(
+    node: &Arc<Node>,
+    remote_encoder: RemoteEncoderConfig,
+) -> Result<GatewaySeams, Error> {
     let shared = node.seams();
     let encoders =
         async { Ok(RemoteEncoders::of(node, remote_encoder).await? as Arc<dyn Encoders>) };
@@ -71,7 +74,7 @@ async fn seams(node: &Arc<Node>, remote_encoder: RemoteEncoderConfig) -> Result<
         async { Ok(Arc::new(RemoteGraphBuilders::of(node).await?) as Arc<dyn GraphBuilders>) };
     let memory_encoder =
         async { Ok(Arc::new(RemoteMemoryEncoder::of(node).await?) as Arc<dyn MemoryEncoder>) };
-    Ok(Seams {
+    Ok(GatewaySeams {
         reasoners: Arc::new(RemoteReasoners::of(node, Arc::clone(&encoders)).await?),
         encoders,
         graph_builders: shared.graph_builders.or_connect(graph_builders).await?,

@@ -25,15 +25,15 @@ pub(crate) struct Scatter {
     pub encoders: Arc<dyn Encoders>,
     /// Fair queue of searches. A search holds its slot while its question is embedded and its
     /// shards are asked, and waits for nothing that needs another slot.
-    pub turns: FairQueue,
+    pub queue: FairQueue,
     pub limits: Limits,
 }
 
 impl Scatter {
     /// Creates a search of `shards` on `account`, with the components that the services share.
     pub(crate) fn over(backends: &Backends, shards: Shards, account: &Account) -> Self {
-        let (encoders, turns) = (backends.encoders_on(account), backends.search_turns.clone());
-        Self { shards, encoders, turns, limits: backends.limits }
+        let (encoders, queue) = (backends.encoders_on(account), backends.search_queue.clone());
+        Self { shards, encoders, queue, limits: backends.limits }
     }
 }
 
@@ -52,7 +52,7 @@ impl Scatter {
         let corpus = &self.shards.corpus;
         let whose = corpus.settings().name.takes_turns_as();
         // Queue before embedding, so that a refused search costs nothing.
-        let _turn = measured(Part::Queue, self.turns.enter(whose, deadline)).await?;
+        let _slot = measured(Part::Queue, self.queue.enter(whose, deadline)).await?;
         let mut cost = Cost::default();
         let model = &corpus.settings().encoder;
         let vector = if query.mode.uses_embeddings() {
@@ -286,7 +286,7 @@ mod tests {
             max_tokens: 8,
         };
         let encoder = Arc::new(Held { identity, asked, may: Semaphore::new(0) });
-        let turns = FairQueue::new("searches", 1, Duration::from_secs(60)).bounded_as("test", 2);
+        let queue = FairQueue::new("searches", 1, Duration::from_secs(60)).bounded_as("test", 2);
         let of = |tenant: &str| {
             let name = format!("{tenant}.notes").parse().unwrap();
             let chunking = Chunking::Tokens { max_tokens: 8, overlap_tokens: 0 };
@@ -295,7 +295,7 @@ mod tests {
             let corpus = Arc::new(Corpus::new(Arc::new(settings), Vec::new()));
             let encoders = Arc::new(OneEncoder(Arc::clone(&encoder) as Arc<dyn Encoder>));
             let shards = Shards::new(corpus, Duration::from_secs(60));
-            Scatter { shards, encoders, turns: turns.clone(), limits: Limits::default() }
+            Scatter { shards, encoders, queue: queue.clone(), limits: Limits::default() }
         };
         let search = |tenant: &'static str| {
             let scatter = of(tenant);
@@ -305,14 +305,14 @@ mod tests {
         // One search is embedded and two wait; then comes one of another tenant.
         let mut storm: Vec<_> = (0..3).map(|_| tokio::spawn(search("stormy"))).collect();
         assert_eq!(embedded.recv().await.unwrap(), "stormy");
-        while turns.waiting() < 2 {
+        while queue.waiting() < 2 {
             tokio::task::yield_now().await;
         }
         let refused = search("stormy").await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Exhausted);
         assert!(refused.retry_after().is_some());
         storm.push(tokio::spawn(search("calm")));
-        while turns.waiting() < 3 {
+        while queue.waiting() < 3 {
             tokio::task::yield_now().await;
         }
         encoder.may.add_permits(4);

@@ -29,7 +29,7 @@ use crate::query_service::Queries;
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
 /// A server that is ready to accept connections.
-pub struct Server {
+pub struct GatewayServer {
     router: Router<Transport>,
     health: HealthReporter,
 }
@@ -70,7 +70,7 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
 /// # Errors
 /// Returns [`clew_core::ErrorKind::Internal`] if the descriptors cannot be served, which a test
 /// excludes.
-pub async fn router(backends: Arc<Backends>, guard: Guard) -> Result<Server, Error> {
+pub async fn router(backends: Arc<Backends>, guard: Guard) -> Result<GatewayServer, Error> {
     let (health, health_service) = tonic_health::server::health_reporter();
     let (corpora, ingestion, queries, memories, chats, graphs) = services(&backends);
     health.set_serving::<CorpusServiceServer<Corpora>>().await;
@@ -93,10 +93,10 @@ pub async fn router(backends: Arc<Backends>, guard: Guard) -> Result<Server, Err
         .add_service(memories)
         .add_service(chats)
         .add_service(graphs);
-    Ok(Server { router, health })
+    Ok(GatewayServer { router, health })
 }
 
-impl Server {
+impl GatewayServer {
     /// Serves connections until `shutdown` resolves. It then answers health checks with
     /// NOT_SERVING, accepts no new requests, and returns when those in flight are done. The caller
     /// bounds that wait.

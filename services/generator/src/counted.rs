@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use clew_core::{
     Error, ErrorKind, Generated, GenerationRequest, Generator, GeneratorIdentity, Heard,
 };
-use clew_telemetry::{Living, Severity, Trouble, child, metrics};
+use clew_telemetry::{Severity, Trouble, WeakRegistry, child, metrics};
 use tracing::Instrument;
 
 /// Number of consecutive failures after which a model is reported as failing.
 const FAILURES: u32 = 3;
 
-static MODELS: Living<Seen> = Living::new();
+static MODELS: WeakRegistry<Seen> = WeakRegistry::new();
 
 struct Seen {
     model: String,

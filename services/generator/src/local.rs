@@ -10,11 +10,11 @@ use clew_core::{
     Error, ErrorKind, Finish, Generated, GenerationRequest, Generator, GeneratorIdentity, Heard,
     Usage,
 };
-use clew_model::generation::{Batch, Event, ReplyId};
+use clew_model::generation::{Event, GenerationBatch, ReplyId};
 use clew_model::{LanguageModel, LanguageModelOptions};
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::within;
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use tokio::sync::mpsc;
 
 use crate::config::LocalConfig;
@@ -106,7 +106,7 @@ impl LocalGenerator {
     }
 
     /// Returns the model's node in the tree of parts.
-    pub fn node(&self) -> TreeNode {
+    pub fn node(&self) -> RunningPart {
         self.replies.node()
     }
 }
@@ -132,10 +132,10 @@ impl Generator for LocalGenerator {
         let permit = self.replies.try_enter(1)?;
         let (listener, mut told) = mpsc::unbounded_channel();
         let asked = Asked { request: request.clone(), listener, permit };
-        self.asked.send(asked).map_err(|_| gone())?;
+        self.asked.send(asked).map_err(|_| thread_ended_error())?;
         let mut text = String::new();
         loop {
-            let next = async { told.recv().await.ok_or_else(gone) };
+            let next = async { told.recv().await.ok_or_else(thread_ended_error) };
             match within(deadline, "generating a reply", next).await? {
                 Told::Text(more) => {
                     heard(Heard::Text(&more));
@@ -165,8 +165,8 @@ impl BatchLimits {
         Self { step: config.step_tokens as usize, room: config.cache_tokens as usize }
     }
 
-    fn batch(self, model: &Arc<LanguageModel>) -> Batch {
-        Batch::new(Arc::clone(model), self.step).with_room(self.room)
+    fn batch(self, model: &Arc<LanguageModel>) -> GenerationBatch {
+        GenerationBatch::new(Arc::clone(model), self.step).with_room(self.room)
     }
 }
 
@@ -211,7 +211,7 @@ fn compute(
     }
 }
 
-fn admit(batch: &mut Batch, listeners: &mut HashMap<ReplyId, Listener>, asked: Asked) {
+fn admit(batch: &mut GenerationBatch, listeners: &mut HashMap<ReplyId, Listener>, asked: Asked) {
     let Asked { request, listener, permit } = asked;
     let listener = Listener { told: listener, permit };
     let added = catch_unwind(AssertUnwindSafe(|| batch.add(&request)));
@@ -251,17 +251,17 @@ fn restarted(
     model: &Arc<LanguageModel>,
     limits: BatchLimits,
     listeners: &mut HashMap<ReplyId, Listener>,
-) -> Batch {
+) -> GenerationBatch {
     for (_, listener) in listeners.drain() {
-        listener.end(Told::Failed(failed()));
+        listener.end(Told::Failed(model_failed_error()));
     }
     limits.batch(model)
 }
 
-fn failed() -> Error {
+fn model_failed_error() -> Error {
     Error::new(ErrorKind::Unavailable, "DEVICE_FAILED", "the language model failed; retry")
 }
 
-fn gone() -> Error {
+fn thread_ended_error() -> Error {
     Error::new(ErrorKind::Unavailable, "DEVICE_FAILED", "the language model's thread has ended")
 }

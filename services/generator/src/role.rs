@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_core::{Encoders, Error, Limits};
-use clew_node::{Node, Server};
+use clew_node::{Node, NodeServer};
 use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
 use clew_remote::{RemoteEncoderConfig, RemoteEncoders, SharedReplies};
 
@@ -21,7 +21,7 @@ const MAX_MESSAGE_BYTES: usize = 16 << 20;
 /// of [`Judgement::load`].
 pub async fn start(
     node: &Arc<Node>,
-    server: &mut Server,
+    server: &mut NodeServer,
     config: &GeneratorConfig,
     remote_encoder: RemoteEncoderConfig,
 ) -> Result<(), Error> {

@@ -16,7 +16,7 @@ use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
 use clew_remote::RemoteGenerator;
 use clew_runtime::peer::{PeerConfig, PeerOptions};
 use clew_runtime::pool::Pool;
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use clew_testkit::FaultyWire;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -109,7 +109,7 @@ fn ask(max_tokens: u32) -> GenerationRequest {
 }
 
 /// Waits until a model has no replies in progress.
-async fn idle(node: impl Fn() -> TreeNode) {
+async fn idle(node: impl Fn() -> RunningPart) {
     let deadline = soon();
     while node().queued != 0 {
         assert!(Instant::now() < deadline, "{:?}", node());

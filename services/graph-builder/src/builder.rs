@@ -6,7 +6,7 @@ use clew_core::{Error, ErrorKind, Generator, GraphBuilders};
 use clew_reason::prompted::{Prompted, ReplyCache};
 
 use crate::given::Given;
-use crate::{Extractive, GraphBuilderConfig, Reader};
+use crate::{ExtractiveGraphBuilder, GraphBuilderConfig, Reader};
 
 /// Default number of texts that a model reads at once; several take about the time of one.
 const TEXTS_AT_ONCE: usize = 8;
@@ -36,7 +36,7 @@ fn reader(
     shared: Option<Arc<dyn ReplyCache>>,
 ) -> Result<Arc<dyn GraphBuilders>, Error> {
     match (config.reader, model) {
-        (Reader::Rules, _) => Ok(Arc::new(Extractive::new(config))),
+        (Reader::Rules, _) => Ok(Arc::new(ExtractiveGraphBuilder::new(config))),
         (Reader::Model, Some(model)) => {
             let at_once = match config.threads {
                 0 => TEXTS_AT_ONCE,
@@ -47,7 +47,7 @@ fn reader(
                 .with_budget(config.budget.budget())
                 .with_questions(config.questions as usize)
                 .with_tasks_at_once(at_once);
-            Ok(prompted.into_graph_builders(Arc::new(Extractive::new(config))))
+            Ok(prompted.into_graph_builders(Arc::new(ExtractiveGraphBuilder::new(config))))
         }
         (Reader::Model, None) => {
             let problem = "`graph_builder.reader` is `model`, but no language model is configured; \

@@ -19,12 +19,12 @@ use crate::GraphBuilderConfig;
 /// The same texts always give the same results. The number of waiting calls is not bounded here:
 /// the caller's admission bounds it.
 #[derive(Clone, Debug)]
-pub struct Extractive {
+pub struct ExtractiveGraphBuilder {
     threads: Arc<Semaphore>,
     limits: Limits,
 }
 
-impl Extractive {
+impl ExtractiveGraphBuilder {
     /// Creates a builder that reads as many texts at once as configured.
     pub fn new(config: &GraphBuilderConfig) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -71,7 +71,7 @@ impl Extractive {
 }
 
 /// Rules spend nothing, so all accounts share one builder, which also serves as the rehearsal.
-impl GraphBuilders for Extractive {
+impl GraphBuilders for ExtractiveGraphBuilder {
     fn on(&self, _account: &Account) -> Arc<dyn GraphBuilder> {
         Arc::new(self.clone())
     }
@@ -82,7 +82,7 @@ impl GraphBuilders for Extractive {
 }
 
 #[async_trait]
-impl GraphBuilder for Extractive {
+impl GraphBuilder for ExtractiveGraphBuilder {
     async fn summarise(
         &self,
         tasks: Vec<SummaryTask>,
@@ -110,8 +110,11 @@ mod tests {
 
     use super::*;
 
-    fn builder() -> Extractive {
-        Extractive::new(&GraphBuilderConfig { threads: 1, ..GraphBuilderConfig::default() })
+    fn builder() -> ExtractiveGraphBuilder {
+        ExtractiveGraphBuilder::new(&GraphBuilderConfig {
+            threads: 1,
+            ..GraphBuilderConfig::default()
+        })
     }
 
     fn soon() -> Instant {

@@ -175,7 +175,7 @@ mod tests {
     use clew_core::{Budget, Owner};
 
     use super::*;
-    use crate::{Extractive, GraphBuilderConfig};
+    use crate::{ExtractiveGraphBuilder, GraphBuilderConfig};
 
     const LINES: &str = r#"{"idx": 0, "title": "Ada", "entities": ["Ada", "Lodz"], "triples": [["Ada", "born in", "Lodz"]]}
 {"idx": 1, "title": "Ada", "entities": ["Ada (ship)", "Kiel"], "triples": [["Ada (ship)", "launched at", "Kiel"]]}"#;
@@ -183,7 +183,10 @@ mod tests {
     fn given(lines: &str) -> Result<Given, Error> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(lines.as_bytes()).unwrap();
-        Given::read(file.path(), Arc::new(Extractive::new(&GraphBuilderConfig::default())))
+        Given::read(
+            file.path(),
+            Arc::new(ExtractiveGraphBuilder::new(&GraphBuilderConfig::default())),
+        )
     }
 
     fn task(title: &str, text: &str, question: &str) -> ExtractionTask {

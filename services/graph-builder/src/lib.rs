@@ -18,5 +18,5 @@ mod role;
 
 pub use builder::builder;
 pub use config::{GraphBuilderConfig, Reader};
-pub use extractive::Extractive;
+pub use extractive::ExtractiveGraphBuilder;
 pub use role::start;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_core::{Error, Generator, Limits};
-use clew_node::{Node, Server};
+use clew_node::{Node, NodeServer};
 use clew_remote::{GraphBuilderRpc, RemoteGenerator, SharedReplies};
 
 use crate::{GraphBuilderConfig, Reader, builder};
@@ -17,7 +17,7 @@ use crate::{GraphBuilderConfig, Reader, builder};
 /// of [`builder`].
 pub async fn start(
     node: &Arc<Node>,
-    server: &mut Server,
+    server: &mut NodeServer,
     config: &GraphBuilderConfig,
 ) -> Result<(), Error> {
     config.validate()?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clew_auth::Caller;
 use clew_core::{ErrorKind, Limits};
-use clew_graph_builder::{Extractive, GraphBuilderConfig};
+use clew_graph_builder::{ExtractiveGraphBuilder, GraphBuilderConfig};
 use clew_proto::from_status;
 use clew_proto::graph_builder::v1 as wire;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderService;
@@ -19,7 +19,7 @@ use tonic::Request;
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 fn rpc(queue_bytes: u32) -> GraphBuilderRpc {
-    let builder = Arc::new(Extractive::new(&GraphBuilderConfig::default()));
+    let builder = Arc::new(ExtractiveGraphBuilder::new(&GraphBuilderConfig::default()));
     GraphBuilderRpc::new(builder, Limits::default(), queue_bytes)
 }
 

@@ -10,7 +10,7 @@ use clew_runtime::admission::Gate;
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised, start_child};
 use clew_runtime::timing::{Part, spent};
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use clew_telemetry::{Severity, Trouble, child, metrics};
 use ractor::ActorCell;
 use tokio::sync::oneshot;
@@ -160,7 +160,7 @@ impl<M: Computes> Devices<M> {
     }
 
     /// Returns the devices' node in the supervision tree.
-    pub fn node(&self) -> TreeNode {
+    pub fn node(&self) -> RunningPart {
         self.workers.node().with_queue(self.gate.in_use(), self.gate.capacity())
     }
 

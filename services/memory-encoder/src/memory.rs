@@ -26,11 +26,11 @@ use clew_core::{
     DraftTask, DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
     MemoryModelIdentity, MemoryText, NoMemoryModel, check_counted,
 };
-use clew_model::memory::{Format, Memory, MemoryReader, Snapshot};
+use clew_model::memory::{MemoryReader, MemorySnapshot, MemoryState, SnapshotFormat};
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::Supervised;
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use tokio::sync::{oneshot, watch};
 
 use self::device::drafts_of;
@@ -59,9 +59,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(15);
 pub struct MemoryPool {
     reader: Arc<MemoryReader>,
     settings: Settings,
-    format: Format,
+    format: SnapshotFormat,
     queue: Arc<Queue>,
-    ready: Arc<Ready<Memory>>,
+    ready: Arc<Ready<MemoryState>>,
     flights: SingleFlight,
     /// Tokens of texts that wait or are being read.
     forming: Gate,
@@ -149,7 +149,7 @@ impl MemoryPool {
     }
 
     /// Returns the pool's node in the supervision tree.
-    pub fn node(&self) -> TreeNode {
+    pub fn node(&self) -> RunningPart {
         let gates = [&self.drafting, &self.forming, &self.arriving].map(Gate::node);
         self.worker.node().with_children(gates.into())
     }
@@ -300,8 +300,9 @@ impl MemoryPool {
     }
 
     /// Parses a snapshot of this model where blocking is allowed.
-    async fn parse(&self, bytes: Arc<Vec<u8>>) -> Result<Snapshot, Error> {
-        let parsed = blocking(move || Snapshot::from_bytes(&bytes).map_err(refused_snapshot)).await;
+    async fn parse(&self, bytes: Arc<Vec<u8>>) -> Result<MemorySnapshot, Error> {
+        let parsed =
+            blocking(move || MemorySnapshot::from_bytes(&bytes).map_err(refused_snapshot)).await;
         let snapshot = parsed?;
         let own = self.reader.model().fingerprint();
         if snapshot.fingerprint != own {
@@ -315,7 +316,7 @@ impl MemoryPool {
     }
 
     /// Serialises a snapshot where blocking is allowed.
-    async fn write(&self, snapshot: Snapshot) -> Result<FormedMemory, Error> {
+    async fn write(&self, snapshot: MemorySnapshot) -> Result<FormedMemory, Error> {
         let (tokens, slots) = (snapshot.extent.tokens as u64, snapshot.extent.slots() as u64);
         let (model, format) = (snapshot.fingerprint.clone(), self.format);
         let (snapshot, _off) = blocking(move || {

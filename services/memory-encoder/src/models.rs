@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clew_core::{Error, MemoryEncoder};
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use clew_telemetry::Health;
 
 use crate::{
@@ -59,7 +59,7 @@ impl Models {
     }
 
     /// Returns the models' nodes in the supervision tree.
-    pub fn nodes(&self) -> Vec<TreeNode> {
+    pub fn nodes(&self) -> Vec<RunningPart> {
         let memory = self.memory.iter().map(|memory| memory.node());
         self.encoders.nodes().into_iter().chain(self.reranker.nodes()).chain(memory).collect()
     }

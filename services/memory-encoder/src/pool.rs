@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::{Embedding, Encoder, EncoderIdentity, Error, Priority, Span, TextKind};
 use clew_model::{EmbeddingModel, EncodedText, Scratch};
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use clew_telemetry::{Trouble, child};
 use tracing::Instrument;
 
@@ -97,7 +97,7 @@ impl EncoderPool {
     }
 
     /// Returns the pool's node in the supervision tree.
-    pub fn node(&self) -> TreeNode {
+    pub fn node(&self) -> RunningPart {
         self.devices.node()
     }
 

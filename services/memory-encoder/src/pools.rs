@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use clew_core::{Encoder, EncoderIdentity, Encoders, Error};
 use clew_endpoint::{EmbeddingConfig, EmbeddingEndpoint};
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use clew_telemetry::Trouble;
 
 use crate::pool::load_model;
@@ -189,7 +189,7 @@ impl EncoderPools {
     }
 
     /// Returns the devices' nodes in the supervision tree.
-    pub fn nodes(&self) -> Vec<TreeNode> {
+    pub fn nodes(&self) -> Vec<RunningPart> {
         self.pools().map(EncoderPool::node).collect()
     }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use clew_core::{Error, NoReranker, Priority, Reranker, Scored, Violations};
 use clew_endpoint::{RerankConfig, RerankEndpoint};
 use clew_model::{EncodedPair, ModelOptions, Scratch};
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use clew_telemetry::{Trouble, child};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,7 @@ impl OwnReranker {
     }
 
     /// Returns the devices' nodes in the supervision tree.
-    pub fn nodes(&self) -> Vec<TreeNode> {
+    pub fn nodes(&self) -> Vec<RunningPart> {
         self.pool().map(|pool| pool.devices.node()).into_iter().collect()
     }
 
@@ -131,7 +131,7 @@ pub struct RerankerPool {
 
 struct CrossEncoder {
     name: String,
-    model: Arc<clew_model::Reranker>,
+    model: Arc<clew_model::RerankerModel>,
 }
 
 impl Computes for CrossEncoder {
@@ -175,7 +175,7 @@ impl RerankerPool {
         // texts.
         let device = encoder.model_options()?.device;
         let options = ModelOptions { device, ..ModelOptions::default() };
-        let load = move || clew_model::Reranker::load(&folder, &options);
+        let load = move || clew_model::RerankerModel::load(&folder, &options);
         let loaded = tokio::task::spawn_blocking(load)
             .await
             .map_err(|panic| Error::internal("loading the reranker panicked").with_source(panic))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_core::Error;
-use clew_node::{Node, Server, Stop};
+use clew_node::{Node, NodeServer, Stop};
 
 use crate::service::EncoderEndpoint;
 use crate::{EncoderConfig, Models};
@@ -13,7 +13,7 @@ use crate::{EncoderConfig, Models};
 /// the function that stops the models.
 pub fn start(
     node: &Arc<Node>,
-    server: &mut Server,
+    server: &mut NodeServer,
     models: Models,
     config: &EncoderConfig,
 ) -> Stop {

@@ -12,7 +12,7 @@ use clew_core::{
     NoMemoryModel, Task,
 };
 use clew_memory_encoder::{MemoryModelConfig, MemoryPool, memory_encoder};
-use clew_model::memory::{Format, SlotData, Snapshot};
+use clew_model::memory::{MemorySnapshot, SlotData, SnapshotFormat};
 use tokio::sync::watch;
 
 /// Maximum time that a test waits for an event.
@@ -106,8 +106,8 @@ async fn forming_in_two_goes_is_forming_at_once() {
     let identity = pool.memory_model(soon()).await.unwrap().unwrap();
     assert_eq!(second.model, identity.fingerprint);
     assert_eq!((identity.window, identity.slot_bytes), (64, 256));
-    let [at_once, second] =
-        [at_once.snapshot, second.snapshot].map(|bytes| Snapshot::from_bytes(&bytes).unwrap());
+    let [at_once, second] = [at_once.snapshot, second.snapshot]
+        .map(|bytes| MemorySnapshot::from_bytes(&bytes).unwrap());
     assert_eq!(at_once.extent, second.extent);
     for (a, b) in at_once.layers.iter().zip(&second.layers) {
         for (a, b) in [(&a.front, &b.front), (&a.open, &b.open)] {
@@ -317,7 +317,7 @@ async fn a_full_queue_refuses_questions_at_once() {
 #[tokio::test]
 async fn snapshots_take_less_in_other_numbers_and_can_be_gone_on_with() {
     let mut sizes = Vec::new();
-    for snapshot in [Format::Exact, Format::BFloat16, Format::Int8] {
+    for snapshot in [SnapshotFormat::Exact, SnapshotFormat::BFloat16, SnapshotFormat::Int8] {
         let pool = pool_of(3, MemoryModelConfig { snapshot, ..config() }).await;
         let memory = formed(&pool, 1, 40).await;
         sizes.push(memory.bytes.len());

@@ -131,7 +131,7 @@ async fn passages_are_scored_as_the_model_scores_each_alone() {
     let question = "where did the dog go?";
     let scored = seam.score(question, passages.clone(), soon()).await.unwrap();
     let options = clew_model::ModelOptions::default();
-    let model = clew_model::Reranker::load(&folder.path().join("cross"), &options).unwrap();
+    let model = clew_model::RerankerModel::load(&folder.path().join("cross"), &options).unwrap();
     let mut tokens = 0;
     for (passage, score) in passages.iter().zip(&scored.scores) {
         let pair = model.encode(question, passage).unwrap();

@@ -16,7 +16,7 @@ use clew_index::{Registered, Registry};
 use clew_proto::convert::shard::ShardRef;
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised, start_child};
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -75,7 +75,7 @@ pub struct ClusterRetriever {
 pub(crate) struct ClusterShards {
     pub(crate) registry: Registry,
     pub(crate) sharing: ClusterOptions,
-    turns: CpuSchedule,
+    schedule: CpuSchedule,
     /// Held while this node restores a corpus.
     pub(crate) restoring: tokio::sync::Mutex<()>,
     /// Held from reading settings until the shards have them, so that older settings never arrive
@@ -159,11 +159,11 @@ impl ClusterRetriever {
     pub async fn start(sharing: ClusterOptions) -> Result<Self, Error> {
         sharing.config.validate()?;
         let registry = Registry::open(&sharing.tried.location).await?;
-        let turns = sharing.config.turns();
+        let schedule = sharing.config.schedule();
         let inner = Arc::new(ClusterShards {
             registry,
             sharing,
-            turns,
+            schedule,
             restoring: tokio::sync::Mutex::default(),
             telling: tokio::sync::Mutex::default(),
             state: Mutex::default(),
@@ -179,7 +179,7 @@ impl ClusterRetriever {
     }
 
     /// Returns the status tree of the shards that run here.
-    pub fn node(&self) -> TreeNode {
+    pub fn node(&self) -> RunningPart {
         let shards: Vec<ShardHandle> = {
             let state = self.inner.lock();
             state.shards.values().map(|held| held.handle.clone()).collect()
@@ -415,7 +415,7 @@ impl ClusterShards {
             self.sharing.seams.clone(),
             self.sharing.config.clone(),
             claim.clone(),
-            self.turns.clone(),
+            self.schedule.clone(),
         );
         let handle = ShardHandle::start(line).await?;
         Ok(Some(Held { handle, claim, settings, is_leaving: false }))

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clew_cluster::RedisHealth;
 use clew_core::{CorpusSettings, Error, ErrorKind, Unusable, Violations};
-use clew_index::{Location, ObjectStoreSettings, Probed, Registry, Snapshots};
-use clew_runtime::fair_queue::{FairQueue, two_for_each_core};
+use clew_index::{ObjectStoreSettings, Probed, Registry, Snapshots, StorageUrl};
+use clew_runtime::fair_queue::{FairQueue, two_per_core};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ impl Default for StorageConfig {
 /// A data directory that passed [`StorageConfig::try_out`], and the place of snapshots beside it.
 #[derive(Clone, Debug)]
 pub struct Tried {
-    pub(crate) location: Location,
+    pub(crate) location: StorageUrl,
     pub(crate) max_clock_skew: Duration,
     snapshots: Option<Snapshots>,
 }
@@ -131,8 +131,8 @@ impl StorageConfig {
     ///
     /// # Errors
     /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the invalid key.
-    fn location(&self, data_dir: &str) -> Result<Location, Error> {
-        Ok(Location::try_new(data_dir, &self.s3)?)
+    fn location(&self, data_dir: &str) -> Result<StorageUrl, Error> {
+        Ok(StorageUrl::try_new(data_dir, &self.s3)?)
     }
 
     /// Tests which guarantees a place keeps that shards rely on.
@@ -172,7 +172,7 @@ impl StorageConfig {
     pub async fn snapshots(&self, data_dir: &str) -> Result<Option<Snapshots>, Error> {
         let Some(place) = &self.snapshots else { return Ok(None) };
         let refuse = |problem: &str| Err(Error::invalid("storage.snapshots", problem));
-        let location = match Location::try_new(place, &self.s3) {
+        let location = match StorageUrl::try_new(place, &self.s3) {
             Err(clew_index::Error::Invalid { field: "data_dir", problem }) => {
                 return refuse(&problem);
             }
@@ -286,9 +286,9 @@ impl RetrieverConfig {
     }
 
     /// Returns the CPU scheduling of this process, over all its shards.
-    pub(crate) fn turns(&self) -> CpuSchedule {
+    pub(crate) fn schedule(&self) -> CpuSchedule {
         let at_once = match self.searches_at_once {
-            0 => two_for_each_core(),
+            0 => two_per_core(),
             at_once => at_once as usize,
         };
         let patience = Duration::from_millis(self.search_wait_ms);

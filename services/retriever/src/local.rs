@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusName, CorpusSettings, DeletionStep, Error, ErrorKind, Listed,
-    Restoration, RestoreStep, ShardIndex, SnapshotDeletion, SnapshotName, SnapshotSummary,
-    Unusable,
+    Access, Corpora, Corpus, CorpusEntry, CorpusName, CorpusSettings, DeletionStep, Error,
+    ErrorKind, Restoration, RestoreStep, ShardIndex, SnapshotDeletion, SnapshotName,
+    SnapshotSummary, Unusable,
 };
 use clew_index::Registry;
 use clew_runtime::deadline::within;
@@ -44,9 +44,9 @@ struct Running {
 
 impl Running {
     /// Returns the corpus as the caller's access shows it.
-    fn seen_by(&self, access: &Access) -> Arc<Corpus> {
+    fn with_access(&self, access: &Access) -> Arc<Corpus> {
         let seen = |shard: &ShardHandle| {
-            Arc::new(shard.seen_by(access.clone())) as Arc<dyn clew_core::Shard>
+            Arc::new(shard.with_access(access.clone())) as Arc<dyn clew_core::Shard>
         };
         let shards = self.shards.iter().map(seen).collect();
         Arc::new(Corpus::new(Arc::clone(&self.settings), shards))
@@ -63,7 +63,7 @@ pub struct LocalRetriever {
     registry: Registry,
     seams: ShardSeams,
     config: RetrieverConfig,
-    turns: CpuSchedule,
+    schedule: CpuSchedule,
     /// Held while the set of corpora or the settings of one change. Readers never wait for it.
     changing: Mutex<()>,
     corpora: std::sync::RwLock<Known>,
@@ -95,7 +95,7 @@ impl LocalRetriever {
         let retriever = Self {
             registry,
             seams,
-            turns: config.turns(),
+            schedule: config.schedule(),
             config,
             changing: Mutex::new(()),
             corpora: std::sync::RwLock::default(),
@@ -220,7 +220,7 @@ impl LocalRetriever {
                 self.seams.clone(),
                 self.config.clone(),
                 self.claim(),
-                self.turns.clone(),
+                self.schedule.clone(),
             );
             shards.push(ShardHandle::start(line).await?);
         }
@@ -256,7 +256,7 @@ impl Corpora for LocalRetriever {
         settings.check(&clew_core::Limits::default())?;
         let _one_at_a_time = self.changing.lock().await;
         self.registry.create(&settings).await?;
-        Ok(self.run(settings).await?.seen_by(access))
+        Ok(self.run(settings).await?.with_access(access))
     }
 
     async fn get(
@@ -265,7 +265,7 @@ impl Corpora for LocalRetriever {
         access: &Access,
         _deadline: Instant,
     ) -> Result<Arc<Corpus>, Error> {
-        Ok(self.find(name)?.seen_by(access))
+        Ok(self.find(name)?.with_access(access))
     }
 
     async fn list(
@@ -274,14 +274,15 @@ impl Corpora for LocalRetriever {
         limit: usize,
         access: &Access,
         _deadline: Instant,
-    ) -> Result<Vec<Listed>, Error> {
+    ) -> Result<Vec<CorpusEntry>, Error> {
         let known = self.known();
-        let usable = known.running.values().map(|running| Listed::Usable(running.seen_by(access)));
+        let usable =
+            known.running.values().map(|running| CorpusEntry::Usable(running.with_access(access)));
         let unusable = known.unusable.iter();
         let unusable =
-            unusable.map(|(name, error)| Listed::Unusable(Unusable::new(name.clone(), error)));
+            unusable.map(|(name, error)| CorpusEntry::Unusable(Unusable::new(name.clone(), error)));
         let following = usable.chain(unusable).filter(|listed| listed.name().as_str() > after);
-        let mut listed: Vec<Listed> = following.collect();
+        let mut listed: Vec<CorpusEntry> = following.collect();
         listed.sort_by(|a, b| a.name().cmp(b.name()));
         listed.truncate(limit);
         Ok(listed)
@@ -308,7 +309,7 @@ impl Corpora for LocalRetriever {
     async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
         let _one_at_a_time = self.changing.lock().await;
         let running = self.find(name)?;
-        let corpus = running.seen_by(&Access::all());
+        let corpus = running.with_access(&Access::all());
         let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
         self.known_mut().running.remove(name);
         self.tell();

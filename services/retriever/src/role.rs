@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_core::{Encoders, Error, GraphBuilders, Limits, MemoryEncoder, SystemClock};
-use clew_node::{Node, Server, Stop};
+use clew_node::{Node, NodeServer, Stop};
 use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
 use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
 use clew_remote::{RemoteEncoderConfig, RemoteEncoders, RemoteGraphBuilders, RemoteMemoryEncoder};
@@ -35,7 +35,7 @@ pub async fn try_out(node: &Node, storage: &StorageConfig, data_dir: &str) -> Re
 /// errors.
 pub async fn start(
     node: &Arc<Node>,
-    server: &mut Server,
+    server: &mut NodeServer,
     tried: Tried,
     config: RetrieverConfig,
     remote_encoder: RemoteEncoderConfig,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use clew_chat::{Role, Turn, TurnId};
+use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_client::Client;
 use clew_core::{Attributes, Timestamp};
 use clew_proto::chat::v1 as wire;
@@ -28,7 +28,7 @@ fn conversations(random: &mut Rng) -> Vec<Turn> {
     let mut turns = Vec::new();
     for session in 0..SESSIONS {
         for number in 0..TURNS {
-            let role = if number % 2 == 0 { Role::User } else { Role::Assistant };
+            let role = if number % 2 == 0 { SpeakerRole::User } else { SpeakerRole::Assistant };
             // Simulates the clocks of two devices, half an hour apart.
             let skew = random.i64(0..2) * 1_800;
             let seconds = i64::from(session) * 86_400 + i64::from(number) * 60 + skew;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clew_client::{Client, Question};
+use clew_client::{Client, QuestionRequest};
 use clew_core::{CorpusName, Error, ErrorKind, Query};
 use clew_proto::ingest::v1::DocumentStage;
 use futures::StreamExt;
@@ -17,7 +17,7 @@ use crate::words::text_with;
 /// Returns the errors of all calls about a corpus that cannot run.
 async fn errors_of_all_calls(client: &Client, corpus: &CorpusName) -> Vec<(&'static str, Error)> {
     let some = id("kept-0");
-    let question = Question { text: "who?".to_owned(), ..Question::default() };
+    let question = QuestionRequest { text: "who?".to_owned(), ..QuestionRequest::default() };
     let answer = async {
         let events = client.answer(corpus, question).await?;
         let mut events = std::pin::pin!(events);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::{Buf, BufMut};
-use clew_auth::{METHODS, Needs, is_for_nodes};
+use clew_auth::{METHODS, RequiredAccess, is_for_nodes};
 use clew_client::{Client, Wire};
 use clew_core::{CorpusName, Document};
 use clew_proto::{
@@ -432,7 +432,7 @@ async fn no_method_tells_or_changes_anything_of_another_tenant() {
 
     let covered: BTreeSet<_> = probes("", &foreign).into_iter().map(|(path, _)| path).collect();
     for (path, needs) in METHODS {
-        if matches!(needs, Needs::Key(_)) && !OF_NO_CORPUS.contains(path) {
+        if matches!(needs, RequiredAccess::Key(_)) && !OF_NO_CORPUS.contains(path) {
             assert!(covered.contains(path), "no probe of {path}");
         }
     }
@@ -467,7 +467,9 @@ async fn no_method_tells_or_changes_anything_of_another_tenant() {
     }
 
     // Methods that belong to no tenant need an operator.
-    for (path, needs) in METHODS.iter().filter(|(_, needs)| matches!(needs, Needs::Operator(_))) {
+    for (path, needs) in
+        METHODS.iter().filter(|(_, needs)| matches!(needs, RequiredAccess::Operator(_)))
+    {
         let refused = call(&wire, path, Vec::new()).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{path} {needs:?}");
     }

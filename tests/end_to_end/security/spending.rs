@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use clew_client::{Client, Question};
+use clew_client::{Client, QuestionRequest};
 use clew_core::{ErrorKind, ExtractionTask, GraphBuilder};
 use clew_proto::from_status;
 use clew_proto::graph_builder::v1 as graph;
@@ -35,7 +35,7 @@ fn task() -> Vec<ExtractionTask> {
 async fn refused(client: &Client) -> Duration {
     eventually("the quota is used up", async || {
         let notes = "notes".parse().unwrap();
-        let question = Question { text: "Who?".to_owned(), ..Question::default() };
+        let question = QuestionRequest { text: "Who?".to_owned(), ..QuestionRequest::default() };
         let error = client.answer(&notes, question).await.err()?;
         assert_eq!((error.kind(), error.reason()), (ErrorKind::Exhausted, "QUOTA_SPENT"));
         error.retry_after()
@@ -51,8 +51,10 @@ async fn who_leaves_or_runs_out_of_time_is_charged_what_was_spent() {
     let (world, endpoint) = (World::with(&quotas.concat()), ModelEndpoint::start().unwrap());
     endpoint.reply_by(|_| ModelReply::Stalled("{".to_owned()));
     let server = world.serve_with(&model(&endpoint));
-    let question =
-        || Question { text: "Who killed the Minotaur?".to_owned(), ..Question::default() };
+    let question = || QuestionRequest {
+        text: "Who killed the Minotaur?".to_owned(),
+        ..QuestionRequest::default()
+    };
     // More than the cost of the question and the passage that it is compared with.
     let prompt = Duration::from_secs(150);
 

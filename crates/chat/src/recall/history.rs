@@ -8,7 +8,7 @@ use clew_text::{Term, is_grammar_word, terms};
 use super::item::Item;
 use super::read::{Read, Session};
 use crate::update::statements;
-use crate::{Address, Role, Statement, Turn, TurnId, Update, updates};
+use crate::{SpeakerRole, Statement, Turn, TurnAddress, TurnId, Update, updates};
 
 /// Maximum number of statements of the best hits that are compared. 100 hits have about 250.
 const MAX_STATEMENTS: usize = 300;
@@ -35,7 +35,9 @@ impl Said {
         let mut said = Self::default();
         let mut count = 0;
         for hit in hits {
-            let Some(Address { user, turn: id }) = Address::of(&hit.document_id) else { continue };
+            let Some(TurnAddress { user, turn: id }) = TurnAddress::of(&hit.document_id) else {
+                continue;
+            };
             let known = read.turn(&((user.clone(), id.session.clone()), id.number));
             let turn = match known {
                 Some(turn) => part(hit, turn),
@@ -108,10 +110,10 @@ pub(super) async fn said(
 }
 
 /// Returns the known beginnings of turns' texts with their speakers.
-fn speakers(read: &Read<'_>) -> BTreeMap<String, (Role, String)> {
+fn speakers(read: &Read<'_>) -> BTreeMap<String, (SpeakerRole, String)> {
     let mut speakers = BTreeMap::from([
-        (Role::User.heading(""), (Role::User, String::new())),
-        (Role::Assistant.heading(""), (Role::Assistant, String::new())),
+        (SpeakerRole::User.heading(""), (SpeakerRole::User, String::new())),
+        (SpeakerRole::Assistant.heading(""), (SpeakerRole::Assistant, String::new())),
     ]);
     for turn in read.known() {
         let heading = turn.role.heading(&turn.speaker);
@@ -139,19 +141,19 @@ fn part(hit: &Evidence, turn: &Turn) -> Option<(Turn, usize)> {
 fn guessed(
     hit: &Evidence,
     id: TurnId,
-    speakers: &BTreeMap<String, (Role, String)>,
+    speakers: &BTreeMap<String, (SpeakerRole, String)>,
 ) -> Option<(Turn, usize)> {
     let (heading, role, speaker) = match hit.text.split_once(": ") {
         Some((name, _)) if hit.span.start == 0 => {
             let heading = format!("{name}: ");
             let known = speakers.get(&heading).cloned();
-            let (role, speaker) = known.unwrap_or_else(|| (Role::Other, name.to_owned()));
+            let (role, speaker) = known.unwrap_or_else(|| (SpeakerRole::Other, name.to_owned()));
             (heading, role, speaker)
         }
         _ if hit.span.start == 0 => return None,
         // Among several people, the speaker cannot be guessed.
-        _ if speakers.values().any(|(role, _)| *role == Role::Other) => return None,
-        _ => (String::new(), Role::User, String::new()),
+        _ if speakers.values().any(|(role, _)| *role == SpeakerRole::Other) => return None,
+        _ => (String::new(), SpeakerRole::User, String::new()),
     };
     let text = hit.text.get(heading.len()..)?.to_owned();
     let (time, attributes) = (hit.event_time, Attributes::new());
@@ -208,8 +210,8 @@ impl Verdict {
     ) -> Self {
         let mut verdict = Self { newer: BTreeSet::new(), is_superseded: false };
         let item = &items[at];
-        let user = item.passages.first().and_then(|passage| Address::of(&passage.document_id));
-        let (Some(Address { user, .. }), false) = (user, item.superseded.is_empty()) else {
+        let user = item.passages.first().and_then(|passage| TurnAddress::of(&passage.document_id));
+        let (Some(TurnAddress { user, .. }), false) = (user, item.superseded.is_empty()) else {
             return verdict;
         };
         let told = item.turns.iter().flat_map(|turn| said.in_turn(&user, &turn.id));
@@ -224,7 +226,7 @@ impl Verdict {
         for (statement, _) in told.into_iter().filter(|(_, shared)| is_relevant(*shared)) {
             let update = item.superseded.iter().find(|update| update.older == *statement);
             let newer = update.and_then(|update| {
-                let address = Address { user: user.clone(), turn: update.newer.turn.clone() };
+                let address = TurnAddress { user: user.clone(), turn: update.newer.turn.clone() };
                 places.get(&address.document_id().ok()?).copied()
             });
             match newer {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clew_core::{DocumentId, Documents, Error, Evidence, ShardIndex, WholeDocument};
 
-use crate::{Address, Role, Turn, TurnId};
+use crate::{SpeakerRole, Turn, TurnAddress, TurnId};
 
 /// Number of further turns before and after those in which the rest of the round is looked for.
 const REACH: u32 = 8;
@@ -47,7 +47,7 @@ impl Read<'_> {
                 continue;
             }
             let turn = TurnId { session: session.1.clone(), number };
-            ids.push(Address { user: session.0.clone(), turn }.document_id()?);
+            ids.push(TurnAddress { user: session.0.clone(), turn }.document_id()?);
             self.turns.insert((session, number), None);
         }
         if ids.is_empty() { Ok(()) } else { self.read_documents(&ids).await }
@@ -69,7 +69,7 @@ impl Read<'_> {
     pub(super) async fn read_sessions(&mut self, places: &[(Session, u32)]) -> Result<(), Error> {
         let sessions: BTreeSet<&Session> = places.iter().map(|(session, _)| session).collect();
         for (user, session) in sessions {
-            let prefix = Address::prefix(user, Some(session.as_str()));
+            let prefix = TurnAddress::prefix(user, Some(session.as_str()));
             let ids = self.documents.ids(&prefix, None, MAX_SESSION, self.deadline).await?;
             self.missing.extend(ids.shards_missing);
             let ids = ids.found;
@@ -94,7 +94,7 @@ impl Read<'_> {
     fn before(&self, session: &Session, number: u32) -> Option<u32> {
         let mut at = number;
         // Turns may be missing in between: forgotten, or not yet arrived.
-        while self.role(session, at).is_none_or(|role| role == Role::Assistant) {
+        while self.role(session, at).is_none_or(|role| role == SpeakerRole::Assistant) {
             at = at.checked_sub(1)?;
             if !self.turns.contains_key(&(session.clone(), at)) {
                 return Some(at);
@@ -105,12 +105,12 @@ impl Read<'_> {
 
     /// Returns the nearest unknown turn after `number` that may belong to its round.
     fn after(&self, session: &Session, number: u32) -> Option<u32> {
-        if self.role(session, number)? == Role::Other {
+        if self.role(session, number)? == SpeakerRole::Other {
             return None;
         }
         let mut at = number.checked_add(1)?;
         while self.turns.contains_key(&(session.clone(), at)) {
-            if self.role(session, at).is_some_and(|role| role != Role::Assistant) {
+            if self.role(session, at).is_some_and(|role| role != SpeakerRole::Assistant) {
                 return None;
             }
             at = at.checked_add(1)?;
@@ -118,7 +118,7 @@ impl Read<'_> {
         Some(at)
     }
 
-    fn role(&self, session: &Session, number: u32) -> Option<Role> {
+    fn role(&self, session: &Session, number: u32) -> Option<SpeakerRole> {
         self.turn(&(session.clone(), number)).map(|turn| turn.role)
     }
 
@@ -133,7 +133,7 @@ impl Read<'_> {
 
     /// Returns whether all known turns are from conversations of several people.
     pub(super) fn are_of_several(&self) -> bool {
-        self.known().all(|turn| turn.role == Role::Other)
+        self.known().all(|turn| turn.role == SpeakerRole::Other)
     }
 
     /// Returns the turns of a session, in order.

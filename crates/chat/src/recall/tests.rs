@@ -7,7 +7,7 @@ use clew_core::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::Role;
+use crate::SpeakerRole;
 
 /// A memory of one user whose searches return preset hits.
 #[derive(Default)]
@@ -41,7 +41,9 @@ impl Memory {
     /// Adds a session with a single turn on a day and a reply. The search finds the turn if it has
     /// a score.
     fn say(&mut self, day: u32, text: &str, score: Option<f32>) {
-        for (number, role, text) in [(0, Role::User, text), (1, Role::Assistant, "I see.")] {
+        for (number, role, text) in
+            [(0, SpeakerRole::User, text), (1, SpeakerRole::Assistant, "I see.")]
+        {
             let time = format!("2024-05-{day:02}T10:00:00Z").parse().ok();
             let id = TurnId { session: format!("day-{day:02}").parse().unwrap(), number };
             let (speaker, text) = (String::new(), text.to_owned());
@@ -121,7 +123,7 @@ fn of_hives() -> Recall {
         filter: Filter::default(),
         k: 10,
         keys: Vec::new(),
-        merging: Merging::default(),
+        merging: KeyMerging::default(),
         value: Value::Round,
         time: TimeUse::default(),
         range: None,
@@ -178,11 +180,11 @@ async fn several_keys_are_merged_by_their_best_scores_or_by_their_ranks() {
     let keys = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let history = History::All;
     for (names, merging, expected) in [
-        (&["value"][..], Merging::Best, &["day-01", "day-02", "day-03"][..]),
-        (&["fact"], Merging::Best, &["day-02", "day-03"]),
-        (&["value", "fact"], Merging::Best, &["day-01", "day-02", "day-03"]),
+        (&["value"][..], KeyMerging::Best, &["day-01", "day-02", "day-03"][..]),
+        (&["fact"], KeyMerging::Best, &["day-02", "day-03"]),
+        (&["value", "fact"], KeyMerging::Best, &["day-01", "day-02", "day-03"]),
         // Ranks two and one together are better than rank one alone.
-        (&["value", "fact"], Merging::Rank, &["day-02", "day-03", "day-01"]),
+        (&["value", "fact"], KeyMerging::Rank, &["day-02", "day-03", "day-01"]),
     ] {
         let asked = Recall { keys: keys(names), merging, history, ..of_hives() };
         assert_eq!(days(&memory.recall_then(asked).await), expected, "{names:?} {merging:?}");
@@ -374,7 +376,13 @@ async fn what_tells_of_a_time_is_found_by_it_as_what_was_said_then_is() {
 #[tokio::test]
 async fn a_round_is_recalled_whole_or_not_at_all() {
     let mut memory = Memory::default();
-    let roles = [Role::User, Role::Assistant, Role::Assistant, Role::User, Role::Assistant];
+    let roles = [
+        SpeakerRole::User,
+        SpeakerRole::Assistant,
+        SpeakerRole::Assistant,
+        SpeakerRole::User,
+        SpeakerRole::Assistant,
+    ];
     for (number, role) in (0..).zip(roles) {
         let id = TurnId { session: "monday".parse().unwrap(), number };
         let (speaker, text, attributes) = (String::new(), format!("{number}"), Attributes::new());

@@ -69,7 +69,7 @@ fn conversations() -> Vec<Vec<Turn>> {
         let turns = sessions.flat_map(|(session, turns)| {
             (0..).zip(turns).map(move |(number, turn)| Turn {
                 id: TurnId { session: format!("s{session:03}").parse().unwrap(), number },
-                role: Role::Other,
+                role: SpeakerRole::Other,
                 speaker: turn["speaker"].as_str().unwrap().to_owned(),
                 text: turn["text"].as_str().unwrap().to_owned(),
                 time: Some(Timestamp::from_micros(session * 604_800_000_000)),
@@ -105,7 +105,8 @@ fn question(record: &Value, sessions: &[Value]) -> Asked {
             if turn["has_answer"] == true {
                 answers.insert(id.clone());
             }
-            let role = if turn["role"] == "user" { Role::User } else { Role::Assistant };
+            let role =
+                if turn["role"] == "user" { SpeakerRole::User } else { SpeakerRole::Assistant };
             let (speaker, time) = (String::new(), Some(time(&text(date))));
             let (text, attributes) = (text(&turn["content"]), Attributes::new());
             turns.push(Turn { id, role, speaker, text, time, attributes });

@@ -8,7 +8,7 @@ fn said(day: u32, text: &str) -> Turn {
     Turn {
         id: TurnId { session: format!("day-{day:02}").parse().unwrap(), number: 0 },
         speaker: String::new(),
-        role: Role::User,
+        role: SpeakerRole::User,
         text: text.to_owned(),
         time: format!("2024-05-{day:02}T10:00:00Z").parse().ok(),
         attributes: Attributes::new(),
@@ -151,19 +151,19 @@ fn a_chain_leads_from_each_statement_to_the_next() {
 
 #[test]
 fn one_speaker_does_not_update_another() {
-    let by = |day: u32, speaker: &str, role: Role, text: &str| Turn {
+    let by = |day: u32, speaker: &str, role: SpeakerRole, text: &str| Turn {
         speaker: speaker.to_owned(),
         role,
         ..said(day, text)
     };
     let (four, six) = ("I keep four hives on my roof.", "I keep six hives on my roof.");
     for ((a, role_a), (b, role_b), count) in [
-        (("Ada", Role::Other), ("Ada", Role::Other), 1),
-        (("Ada", Role::Other), ("Ben", Role::Other), 0),
-        (("", Role::Other), ("", Role::Other), 0),
-        (("", Role::User), ("Ada", Role::User), 1),
-        (("Ada", Role::User), ("Ada", Role::Other), 0),
-        (("", Role::User), ("", Role::Assistant), 0),
+        (("Ada", SpeakerRole::Other), ("Ada", SpeakerRole::Other), 1),
+        (("Ada", SpeakerRole::Other), ("Ben", SpeakerRole::Other), 0),
+        (("", SpeakerRole::Other), ("", SpeakerRole::Other), 0),
+        (("", SpeakerRole::User), ("Ada", SpeakerRole::User), 1),
+        (("Ada", SpeakerRole::User), ("Ada", SpeakerRole::Other), 0),
+        (("", SpeakerRole::User), ("", SpeakerRole::Assistant), 0),
     ] {
         let links = linked(&[by(1, a, role_a, four), by(2, b, role_b, six)]);
         assert_eq!(links.len(), count, "{a} {role_a:?} {b} {role_b:?}");
@@ -174,10 +174,11 @@ fn one_speaker_does_not_update_another() {
         ("I run along the river.", "I've just stopped running along the river."),
     ] {
         let [older, newer] =
-            [(1, older), (2, newer)].map(|(day, text)| by(day, "Ada", Role::Other, text));
+            [(1, older), (2, newer)].map(|(day, text)| by(day, "Ada", SpeakerRole::Other, text));
         assert_eq!(linked(&[older, newer]).len(), 1);
     }
-    let links = linked(&[by(1, "Ada", Role::Other, four), by(2, "Ada", Role::Other, six)]);
+    let links =
+        linked(&[by(1, "Ada", SpeakerRole::Other, four), by(2, "Ada", SpeakerRole::Other, six)]);
     assert_eq!(links[0].1, "Ada keep six hives on Ada's roof.");
 }
 
@@ -229,7 +230,7 @@ fn three_hundred_statements_take_milliseconds() {
 /// Session and number.
 type Place = (u32, u32);
 /// Speaker, text and day.
-type Choice = ((&'static str, Role), &'static str, Option<u32>);
+type Choice = ((&'static str, SpeakerRole), &'static str, Option<u32>);
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
     let text = prop::sample::select(vec![
@@ -241,8 +242,11 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
         "I moved to Linz. I keep 12 hives on my roof.",
         "Lovely weather in my town today.",
     ]);
-    let speaker =
-        prop::sample::select(vec![("", Role::User), ("Ada", Role::Other), ("Ben", Role::Other)]);
+    let speaker = prop::sample::select(vec![
+        ("", SpeakerRole::User),
+        ("Ada", SpeakerRole::Other),
+        ("Ben", SpeakerRole::Other),
+    ]);
     let place = ((0u32..3), (0u32..4));
     let turn = (speaker, text, proptest::option::of(1u32..5));
     proptest::collection::btree_map(place, turn, 0..12).prop_map(|turns| {

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use clew_cluster::{ClusterConfig, Rate};
+use clew_cluster::{ClusterConfig, FillRate};
 use clew_testkit::RedisServer;
 
 use super::fixture::{join, join_to, until};
 
-const SLOW: Rate = Rate { per_second: 0.01, burst: 4.0 };
+const SLOW: FillRate = FillRate { per_second: 0.01, burst: 4.0 };
 
 /// Runs for every kind of Redis.
 pub async fn a_bucket_is_one_for_all_nodes(redis: &ClusterConfig) {

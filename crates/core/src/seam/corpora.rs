@@ -6,7 +6,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use crate::{
-    Access, Corpus, CorpusName, CorpusSettings, DeletionStep, Error, Listed, Restoration,
+    Access, Corpus, CorpusEntry, CorpusName, CorpusSettings, DeletionStep, Error, Restoration,
     RestoreStep, SnapshotDeletion, SnapshotName, SnapshotSummary,
 };
 
@@ -49,7 +49,7 @@ pub trait Corpora: Send + Sync {
         limit: usize,
         access: &Access,
         deadline: Instant,
-    ) -> Result<Vec<Listed>, Error>;
+    ) -> Result<Vec<CorpusEntry>, Error>;
 
     /// Changes settings from `from` to `to`, of the same corpus. No caller sees anything between
     /// the two. Nothing is changed if the settings are `to` already.

@@ -1,6 +1,8 @@
 //! The steps by which a corpus moves to another embedding model.
 
-use crate::{CorpusSettings, EncoderIdentity, Error, ErrorKind, Phase, ReembedStep, Reembedding};
+use crate::{
+    CorpusSettings, EncoderIdentity, Error, ErrorKind, ReembedPhase, ReembedStep, Reembedding,
+};
 
 impl CorpusSettings {
     /// Returns the models whose vectors are kept, first the one that questions are embedded with.
@@ -13,7 +15,7 @@ impl CorpusSettings {
     /// previous one, so that the same chunks result whichever is searched.
     pub fn cutter(&self) -> &EncoderIdentity {
         match &self.reembedding {
-            Some(Reembedding { other, phase: Phase::CutOver, .. }) => other,
+            Some(Reembedding { other, phase: ReembedPhase::CutOver, .. }) => other,
             _ => &self.encoder,
         }
     }
@@ -31,22 +33,31 @@ impl CorpusSettings {
     pub fn after(&self, step: &ReembedStep) -> Result<Self, Error> {
         let now = self.reembedding.as_ref();
         match (step, now.map(|it| it.phase)) {
-            (ReembedStep::Start(next), None | Some(Phase::Confirmed | Phase::Abandoned)) => {
-                self.started(next)
-            }
-            (ReembedStep::Start(next), Some(Phase::Filling))
+            (
+                ReembedStep::Start(next),
+                None | Some(ReembedPhase::Confirmed | ReembedPhase::Abandoned),
+            ) => self.started(next),
+            (ReembedStep::Start(next), Some(ReembedPhase::Filling))
                 if now.is_some_and(|it| it.other == *next) =>
             {
                 Ok(self.clone())
             }
-            (ReembedStep::CutOver, Some(Phase::Filling)) => Ok(self.swapped(Phase::CutOver)),
-            (ReembedStep::Back, Some(Phase::CutOver)) => Ok(self.swapped(Phase::Filling)),
-            (ReembedStep::CutOver, Some(Phase::CutOver))
-            | (ReembedStep::Back, Some(Phase::Filling)) => Ok(self.clone()),
-            (ReembedStep::Confirm, Some(Phase::CutOver)) => Ok(self.in_phase(Phase::Confirmed)),
-            (ReembedStep::Confirm, Some(Phase::Confirmed)) => Ok(self.clone()),
-            (ReembedStep::Abandon, Some(Phase::Filling)) => Ok(self.in_phase(Phase::Abandoned)),
-            (ReembedStep::Abandon, Some(Phase::Abandoned)) => Ok(self.clone()),
+            (ReembedStep::CutOver, Some(ReembedPhase::Filling)) => {
+                Ok(self.swapped(ReembedPhase::CutOver))
+            }
+            (ReembedStep::Back, Some(ReembedPhase::CutOver)) => {
+                Ok(self.swapped(ReembedPhase::Filling))
+            }
+            (ReembedStep::CutOver, Some(ReembedPhase::CutOver))
+            | (ReembedStep::Back, Some(ReembedPhase::Filling)) => Ok(self.clone()),
+            (ReembedStep::Confirm, Some(ReembedPhase::CutOver)) => {
+                Ok(self.in_phase(ReembedPhase::Confirmed))
+            }
+            (ReembedStep::Confirm, Some(ReembedPhase::Confirmed)) => Ok(self.clone()),
+            (ReembedStep::Abandon, Some(ReembedPhase::Filling)) => {
+                Ok(self.in_phase(ReembedPhase::Abandoned))
+            }
+            (ReembedStep::Abandon, Some(ReembedPhase::Abandoned)) => Ok(self.clone()),
             (_, phase) => Err(self.not_the_turn(step, phase)),
         }
     }
@@ -69,19 +80,19 @@ impl CorpusSettings {
         let reembedding = Reembedding {
             first: self.first_encoder().clone(),
             other: next.clone(),
-            phase: Phase::Filling,
+            phase: ReembedPhase::Filling,
             number: self.reembedding.as_ref().map_or(0, |it| it.number).saturating_add(1),
         };
         Ok(Self { reembedding: Some(reembedding), ..self.clone() })
     }
 
-    fn in_phase(&self, phase: Phase) -> Self {
+    fn in_phase(&self, phase: ReembedPhase) -> Self {
         let reembedding = self.reembedding.clone().map(|it| Reembedding { phase, ..it });
         Self { reembedding, ..self.clone() }
     }
 
     /// Returns the settings with the other of the two models searched.
-    fn swapped(&self, phase: Phase) -> Self {
+    fn swapped(&self, phase: ReembedPhase) -> Self {
         let mut after = self.in_phase(phase);
         if let Some(reembedding) = &mut after.reembedding {
             std::mem::swap(&mut reembedding.other, &mut after.encoder);
@@ -89,13 +100,13 @@ impl CorpusSettings {
         after
     }
 
-    fn not_the_turn(&self, step: &ReembedStep, phase: Option<Phase>) -> Error {
+    fn not_the_turn(&self, step: &ReembedStep, phase: Option<ReembedPhase>) -> Error {
         let name = &self.name;
         let is = match (phase, &self.reembedding) {
-            (Some(Phase::Filling), Some(it)) => {
+            (Some(ReembedPhase::Filling), Some(it)) => {
                 format!("vectors of `{}` are being made: cut over, or abandon that", it.other.model)
             }
-            (Some(Phase::CutOver), _) => {
+            (Some(ReembedPhase::CutOver), _) => {
                 format!(
                     "it was cut over to `{}`: confirm that, or go back first",
                     self.encoder.model

@@ -3,7 +3,7 @@
 
 use clew_text::escaped;
 
-use super::Estimate;
+use super::MetricMean;
 use super::colours::series;
 use super::table::{amount, interval, per_cent};
 
@@ -15,7 +15,7 @@ pub(super) struct Point {
     pub label: String,
     /// Position to the right: at least 0.
     pub x: f64,
-    pub y: Estimate,
+    pub y: MetricMean,
 }
 
 /// Draws points with 95 % intervals, numbered from 1 in their order: quality in per cent upwards,
@@ -126,7 +126,7 @@ fn number_places(dots: &[(f64, f64)], left: f64, bottom: f64) -> Vec<(f64, f64)>
 /// Bars of one group, one for each run; `None` if the run has no such question.
 pub(super) struct Bars<'a> {
     pub group: &'a str,
-    pub runs: Vec<Option<Estimate>>,
+    pub runs: Vec<Option<MetricMean>>,
 }
 
 /// Draws horizontal bars from 0 to 100 per cent with 95 % intervals. Bars of several runs stand

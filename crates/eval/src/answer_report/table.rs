@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use super::{COSTS, Estimate, Group, JUDGE_COSTS, Total};
+use super::{COSTS, Group, JUDGE_COSTS, MetricMean, Total};
 use crate::answers::Metric;
 
 /// Table of text; the first row is the header. The first column is aligned to the left, the others
@@ -74,14 +74,14 @@ pub(super) fn per_cent(fraction: f64) -> String {
 }
 
 /// Formats an interval of fractions in per cent, such as `39-52`.
-pub(super) fn interval(estimate: &Estimate) -> String {
+pub(super) fn interval(estimate: &MetricMean) -> String {
     let [low, high] = estimate.ci95;
     format!("{:.0}-{:.0}", 100.0 * low, 100.0 * high)
 }
 
 /// Formats an interval such as `39-52`, or `39-52 of 24` if only that many of the group's `n`
 /// questions, or pairs, have the metric.
-pub(super) fn spread(estimate: &Estimate, n: usize) -> String {
+pub(super) fn spread(estimate: &MetricMean, n: usize) -> String {
     let interval = interval(estimate);
     if estimate.n == n { interval } else { format!("{interval} of {}", estimate.n) }
 }

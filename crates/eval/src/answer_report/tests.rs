@@ -1,7 +1,7 @@
 use clew_core::{Cost, Verdict};
 
 use super::*;
-use crate::answers::{AnswerScores, Outcome};
+use crate::answers::{AnswerScores, RecordedOutcome};
 
 fn run(strategy: &str, k: &str) -> RunIdentity {
     RunIdentity {
@@ -20,7 +20,7 @@ fn claim(id: usize, kind: &str, pair: &str, score: f64) -> AnswerRecord {
         kind: kind.to_owned(),
         groups: vec!["all".to_owned()],
         pair: Some(pair.to_owned()),
-        outcome: Outcome::Answered,
+        outcome: RecordedOutcome::Answered,
         answer: "true".to_owned(),
         scores: AnswerScores::from([(Metric::Accuracy, score), (Metric::Answered, 1.0)]),
         cost: AnswerCost {

@@ -2,24 +2,24 @@
 
 use clew_core::{GradingRule, JudgeTask, Judging, Verdict};
 
-use super::{AnswerScores, Metric, Outcome};
-use crate::Question;
+use super::{AnswerScores, Metric, RecordedOutcome};
+use crate::EvalQuestion;
 use crate::dataset::Scoring;
 
 /// Text that a judge is shown instead of an answer if the outcome was that the memory does not hold
 /// it.
 const NOT_IN_MEMORY: &str = "I do not know: there is nothing about this in memory.";
 
-impl Question {
+impl EvalQuestion {
     /// Returns the task for a judge of an answer to this question, or `None` if a rule decides
     /// whether the answer is right: if an option was to be chosen, or a claim to be judged.
     ///
-    /// For the outcome [`Outcome::NotInMemory`], the text of the answer does not count; the judge
-    /// is shown a sentence that says so.
-    pub fn judge_task(&self, outcome: Outcome, answer: &str) -> Option<JudgeTask> {
+    /// For the outcome [`RecordedOutcome::NotInMemory`], the text of the answer does not count; the
+    /// judge is shown a sentence that says so.
+    pub fn judge_task(&self, outcome: RecordedOutcome, answer: &str) -> Option<JudgeTask> {
         let answer = match outcome {
-            Outcome::Answered => answer,
-            Outcome::NotInMemory => NOT_IN_MEMORY,
+            RecordedOutcome::Answered => answer,
+            RecordedOutcome::NotInMemory => NOT_IN_MEMORY,
         };
         Some(JudgeTask {
             question: self.text.clone(),
@@ -71,8 +71,8 @@ mod tests {
     use super::super::ChoiceOption;
     use super::*;
 
-    fn question(scoring: Scoring, is_abstention: bool) -> Question {
-        Question {
+    fn question(scoring: Scoring, is_abstention: bool) -> EvalQuestion {
+        EvalQuestion {
             id: "q".to_owned(),
             text: "Who?".to_owned(),
             kind: "kind".to_owned(),
@@ -108,7 +108,7 @@ mod tests {
         ];
         for (scoring, is_abstention, expected) in cases {
             let question = question(scoring, is_abstention);
-            let task = question.judge_task(Outcome::Answered, "Bo");
+            let task = question.judge_task(RecordedOutcome::Answered, "Bo");
             assert_eq!(task.as_ref().map(|task| &task.judging), expected.as_ref(), "{question:?}");
             if let Some(task) = task {
                 assert_eq!((&*task.question, &*task.answer), ("Who?", "Bo"));
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn not_knowing_is_judged_as_saying_so() {
         let question = question(Scoring::Squad, false);
-        let task = question.judge_task(Outcome::NotInMemory, "Ada").unwrap();
+        let task = question.judge_task(RecordedOutcome::NotInMemory, "Ada").unwrap();
         assert_eq!(task.answer, NOT_IN_MEMORY);
     }
 

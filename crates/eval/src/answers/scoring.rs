@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     chosen_letter, locomo_f1, locomo_sub_answers_f1, rouge_l, squad_exact_match, squad_f1, verdict,
 };
-use crate::Question;
+use crate::EvalQuestion;
 use crate::dataset::Scoring;
 
 /// Metric of answers, from 0 to 1. Higher is better, except for [`Metric::Answered`], which only
@@ -92,14 +92,14 @@ pub type AnswerScores = BTreeMap<Metric, f64>;
 /// Outcome of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum RecordedOutcome {
     /// The question was answered.
     Answered,
     /// The response was that the memory does not hold the answer.
     NotInMemory,
 }
 
-impl Question {
+impl EvalQuestion {
     /// Returns [`Metric::Recall`] of an answer for which something of the units `read` was read;
     /// `None` if no unit is known to hold the evidence.
     pub fn recall(&self, read: &HashSet<DocumentId>) -> Option<f64> {
@@ -112,20 +112,20 @@ impl Question {
         self.is_abstention || !self.references.is_empty()
     }
 
-    /// Scores an answer to this question. For the outcome [`Outcome::NotInMemory`], the text of the
-    /// answer does not count.
+    /// Scores an answer to this question. For the outcome [`RecordedOutcome::NotInMemory`], the
+    /// text of the answer does not count.
     ///
     /// [`Metric::Answered`] is always set, [`Metric::Abstention`] for abstention questions, and the
-    /// metrics of [`Question::scoring`] for the others (with [`Scoring::Locomo`], for all).
-    /// [`Outcome::NotInMemory`] scores 0 for a question that has an answer.
-    pub fn score(&self, outcome: Outcome, answer: &str) -> AnswerScores {
-        let answer = if outcome == Outcome::Answered { answer } else { "" };
-        let is_answered = f64::from(u8::from(outcome == Outcome::Answered));
+    /// metrics of [`EvalQuestion::scoring`] for the others (with [`Scoring::Locomo`], for all).
+    /// [`RecordedOutcome::NotInMemory`] scores 0 for a question that has an answer.
+    pub fn score(&self, outcome: RecordedOutcome, answer: &str) -> AnswerScores {
+        let answer = if outcome == RecordedOutcome::Answered { answer } else { "" };
+        let is_answered = f64::from(u8::from(outcome == RecordedOutcome::Answered));
         let mut scores = AnswerScores::from([(Metric::Answered, is_answered)]);
         if self.is_abstention {
             let is_locomo = matches!(self.scoring, Scoring::Locomo | Scoring::LocomoSubAnswers);
-            let is_right =
-                outcome == Outcome::NotInMemory || (is_locomo && says_not_mentioned(answer));
+            let is_right = outcome == RecordedOutcome::NotInMemory
+                || (is_locomo && says_not_mentioned(answer));
             let score = f64::from(u8::from(is_right));
             scores.insert(Metric::Abstention, score);
             if is_locomo {
@@ -137,13 +137,13 @@ impl Question {
         scores
     }
 
-    fn quality(&self, outcome: Outcome, answer: &str) -> AnswerScores {
+    fn quality(&self, outcome: RecordedOutcome, answer: &str) -> AnswerScores {
         let references = &self.references;
         let best = |score: fn(&str, &str) -> f64| {
             // A reference of only articles equals an empty answer; not knowing is wrong all the
             // same.
             let scores = references.iter().map(|reference| score(answer, reference));
-            if outcome == Outcome::Answered { scores.fold(0.0, f64::max) } else { 0.0 }
+            if outcome == RecordedOutcome::Answered { scores.fold(0.0, f64::max) } else { 0.0 }
         };
         let right = |is_right: bool| {
             AnswerScores::from([(Metric::Accuracy, f64::from(u8::from(is_right)))])
@@ -185,8 +185,8 @@ mod tests {
     use super::super::ChoiceOption;
     use super::*;
 
-    fn question(scoring: Scoring, references: &[&str], is_abstention: bool) -> Question {
-        Question {
+    fn question(scoring: Scoring, references: &[&str], is_abstention: bool) -> EvalQuestion {
+        EvalQuestion {
             id: "q".to_owned(),
             text: "?".to_owned(),
             kind: "kind".to_owned(),
@@ -211,8 +211,8 @@ mod tests {
     }
 
     /// Checks the scores of an answer, except [`Metric::Answered`].
-    fn check(question: &Question, answer: &str, expected: &[(Metric, f64)]) {
-        let mut scores = question.score(Outcome::Answered, answer);
+    fn check(question: &EvalQuestion, answer: &str, expected: &[(Metric, f64)]) {
+        let mut scores = question.score(RecordedOutcome::Answered, answer);
         assert_eq!(scores.remove(&Metric::Answered), Some(1.0));
         assert_eq!(scores, AnswerScores::from_iter(expected.iter().copied()), "{answer}");
     }
@@ -240,7 +240,7 @@ mod tests {
         let judged = Scoring::Judged(Judging::Grade(GradingRule::Complete));
         let judged = question(judged, &["not said"], true);
         check(&judged, "not mentioned", &[(Metric::Abstention, 0.0)]);
-        let scores = judged.score(Outcome::NotInMemory, "");
+        let scores = judged.score(RecordedOutcome::NotInMemory, "");
         assert_eq!(scores[&Metric::Abstention], 1.0);
         assert_eq!(scores[&Metric::Answered], 0.0);
         let locomo = question(Scoring::Locomo, &[], true);
@@ -260,7 +260,7 @@ mod tests {
         ];
         for (scoring, reference) in cases {
             let question = question(scoring, &[reference], false);
-            let scores = question.score(Outcome::NotInMemory, reference);
+            let scores = question.score(RecordedOutcome::NotInMemory, reference);
             assert!(scores.len() > 1 && scores.values().all(|score| *score == 0.0), "{scores:?}");
         }
     }

@@ -15,18 +15,18 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use clew_chat::{Role, Turn, TurnId, rounds};
+use clew_chat::{SpeakerRole, Turn, TurnId, rounds};
 use clew_core::{Attributes, DocumentId, GradingRule, Judging};
 use serde::Deserialize;
 
 use super::answer::Answer;
 use super::files::{first_of, folder_of};
 use super::records::Records;
-use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
+use super::{DatasetFormat, EvalQuestion, Haystack, Haystacks, Source, Unit, UnitKind, dates};
 use crate::Error;
 use crate::dataset::Scoring;
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: DatasetFormat = DatasetFormat {
     name: "beam",
     units: &[UnitKind::Round, UnitKind::Turn],
     splits: &["100K", "500K", "1M", "10M"],
@@ -135,7 +135,7 @@ fn haystack(conversation: Conversation, unit: UnitKind) -> Result<Haystack, Erro
     let questions = conversation.questions.into_iter().map(|record| {
         let evidence = record.evidence_message_ids.iter();
         let parts: BTreeSet<_> = evidence.filter_map(|id| part_of.get(id).copied()).collect();
-        Question {
+        EvalQuestion {
             id: record.question_id,
             text: record.question,
             is_abstention: record.kind == "abstention",
@@ -176,7 +176,7 @@ fn read_messages(path: &Path) -> Result<Vec<Message>, Error> {
         let turn = Turn {
             id: TurnId { session: batch_id(batch), number },
             speaker: String::new(),
-            role: if role == "user" { Role::User } else { Role::Assistant },
+            role: if role == "user" { SpeakerRole::User } else { SpeakerRole::Assistant },
             text: without_mark(&content).to_owned(),
             time,
             attributes: Attributes::new(),

@@ -5,11 +5,11 @@
 //! request to summarise it and one reference summary.
 
 use super::leval::{self, Task};
-use super::{Format, Haystacks, Source, UnitKind};
+use super::{DatasetFormat, Haystacks, Source, UnitKind};
 use crate::Error;
 use crate::dataset::Scoring;
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: DatasetFormat = DatasetFormat {
     name: "govreport",
     units: &[UnitKind::Document],
     splits: &[],

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use clew_chat::{Key, KeyDesign, Place, Smoothing, Turn, TurnId, key, smoothed};
+use clew_chat::{Key, KeyDesign, Smoothing, Turn, TurnId, UnitPosition, key, smoothed};
 use clew_core::{DocumentId, Limits};
 
 use super::{Haystack, Unit, UnitDocument};
@@ -79,7 +79,7 @@ impl Haystack {
         for unit in &self.units {
             if let Some(session) = unit.session() {
                 let size = sizes.entry(session).or_default();
-                places.insert(&unit.id, Place { session, number: *size });
+                places.insert(&unit.id, UnitPosition { session, number: *size });
                 *size += 1;
             }
         }
@@ -103,7 +103,7 @@ impl Unit {
 
 /// Positions of the units of a haystack in its sessions, in the order of the data set.
 #[derive(Clone, Debug)]
-pub struct Places<'a>(HashMap<&'a DocumentId, Place<'a>>);
+pub struct Places<'a>(HashMap<&'a DocumentId, UnitPosition<'a>>);
 
 impl Places<'_> {
     /// Returns the units that a search found with their scores, by their smoothed scores, best

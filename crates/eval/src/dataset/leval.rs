@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::files::name_of;
 use super::records::Records;
-use super::{Haystack, Haystacks, Question, Source, long};
+use super::{EvalQuestion, Haystack, Haystacks, Source, long};
 use crate::Error;
 use crate::dataset::Scoring;
 
@@ -61,11 +61,11 @@ fn haystack(
         let (questions, answers) = (record.questions.len(), record.answers.len());
         return Err(format!("expected an answer per question, got {answers} for {questions}"));
     }
-    let mut questions: Vec<Question> = Vec::new();
+    let mut questions: Vec<EvalQuestion> = Vec::new();
     for (index, (question, answer)) in record.questions.iter().zip(&record.answers).enumerate() {
         let Task { text, kind, references, scoring } =
             read(question, answer).map_err(|problem| format!("question {index}: {problem}"))?;
-        questions.push(Question {
+        questions.push(EvalQuestion {
             text,
             references,
             ..long::question(format!("{id}_q{index}"), kind, scoring)

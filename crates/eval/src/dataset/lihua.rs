@@ -14,12 +14,17 @@ use serde::Deserialize;
 use super::answer::Answer;
 use super::files::{first_of, folder_of};
 use super::records::Records;
-use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
+use super::{DatasetFormat, EvalQuestion, Haystack, Haystacks, Source, Unit, UnitKind, dates};
 use crate::Error;
 use crate::dataset::Scoring;
 
-pub(super) const FORMAT: Format =
-    Format { name: "lihua", units: &[UnitKind::Chat], splits: &[], has_evidence: true, open };
+pub(super) const FORMAT: DatasetFormat = DatasetFormat {
+    name: "lihua",
+    units: &[UnitKind::Chat],
+    splits: &[],
+    has_evidence: true,
+    open,
+};
 
 const CHATS: &str = "docs.jsonl";
 const QUESTIONS: &str = "questions.jsonl";
@@ -80,7 +85,7 @@ fn time_of(text: &str) -> Option<Timestamp> {
     dates::compact(text.lines().next()?.strip_prefix("Time:")?.trim())
 }
 
-fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
+fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<EvalQuestion>, Error> {
     let known: HashSet<_> = units.iter().map(|unit| &unit.id).collect();
     Records::<QuestionRecord>::open(path)?
         .map(|record| {
@@ -90,7 +95,7 @@ fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
             gold.retain(|id| known.contains(id));
             gold.sort();
             gold.dedup();
-            Ok(Question {
+            Ok(EvalQuestion {
                 id: question_id,
                 text: question,
                 is_abstention: kind == "Null",

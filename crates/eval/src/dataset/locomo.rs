@@ -12,18 +12,18 @@
 
 use std::collections::BTreeMap;
 
-use clew_chat::{Role, Turn, TurnId};
+use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_core::{Attributes, DocumentId, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer::Answer;
 use super::records::Records;
-use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
+use super::{DatasetFormat, EvalQuestion, Haystack, Haystacks, Source, Unit, UnitKind, dates};
 use crate::Error;
 use crate::dataset::Scoring;
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: DatasetFormat = DatasetFormat {
     name: "locomo",
     units: &[UnitKind::Turn, UnitKind::Session],
     splits: &[],
@@ -116,7 +116,7 @@ fn haystack(record: ConversationRecord, unit: UnitKind) -> Result<Haystack, Stri
         gold.dedup();
         let is_abstention = kind == ADVERSARIAL;
         let groups = if is_abstention { &["all"][..] } else { &["all", WITHOUT_ADVERSARIAL] };
-        questions.push(Question {
+        questions.push(EvalQuestion {
             id: format!("{}_qa{index}", record.sample_id),
             text: qa.question,
             kind: kind.to_owned(),
@@ -182,7 +182,10 @@ fn read_turn(
         None => text,
     };
     let id = TurnId { session: session_id(session), number: name.turn };
-    Ok((name, Turn { id, speaker, role: Role::Other, text, time, attributes: Attributes::new() }))
+    Ok((
+        name,
+        Turn { id, speaker, role: SpeakerRole::Other, text, time, attributes: Attributes::new() },
+    ))
 }
 
 fn units_of(session: Session, unit: UnitKind) -> Vec<Unit> {

@@ -3,7 +3,7 @@
 
 use clew_core::DocumentId;
 
-use super::{Haystack, Question, Unit};
+use super::{EvalQuestion, Haystack, Unit};
 use crate::dataset::Scoring;
 
 /// Returns the haystack of the document `id`.
@@ -11,7 +11,7 @@ pub(super) fn haystack(
     id: String,
     title: String,
     text: String,
-    questions: Vec<Question>,
+    questions: Vec<EvalQuestion>,
 ) -> Result<Haystack, String> {
     if text.trim().is_empty() {
         return Err(format!("expected a document, got no text for `{id}`"));
@@ -23,8 +23,8 @@ pub(super) fn haystack(
 }
 
 /// Returns a question that has no text and no references yet.
-pub(super) fn question(id: String, kind: &str, scoring: Scoring) -> Question {
-    Question {
+pub(super) fn question(id: String, kind: &str, scoring: Scoring) -> EvalQuestion {
+    EvalQuestion {
         id,
         text: String::new(),
         kind: kind.to_owned(),

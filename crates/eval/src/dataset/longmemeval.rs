@@ -15,18 +15,18 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use clew_chat::{Role, Turn, TurnId, rounds};
+use clew_chat::{SpeakerRole, Turn, TurnId, rounds};
 use clew_core::{Attributes, DocumentId, GradingRule, Judging, Timestamp};
 use serde::Deserialize;
 
 use super::answer::Answer;
 use super::files::{first_of, folder_of};
 use super::records::Records;
-use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
+use super::{DatasetFormat, EvalQuestion, Haystack, Haystacks, Source, Unit, UnitKind, dates};
 use crate::Error;
 use crate::dataset::Scoring;
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: DatasetFormat = DatasetFormat {
     name: "longmemeval",
     units: &[UnitKind::Session, UnitKind::SessionAll, UnitKind::Round, UnitKind::Turn],
     splits: &["s", "m", "oracle"],
@@ -135,7 +135,7 @@ fn haystack(record: InstanceRecord, stored: &Sessions, unit: UnitKind) -> Result
     }
     let is_abstention = record.question_id.ends_with("_abs");
     let groups = if is_abstention { &[WITH_ABSTENTION][..] } else { &["all", WITH_ABSTENTION] };
-    let question = Question {
+    let question = EvalQuestion {
         id: record.question_id.clone(),
         text: record.question,
         scoring: Scoring::Judged(Judging::Grade(rule(&record.question_type))),
@@ -211,7 +211,7 @@ fn cut(session: &Dated<'_>, unit: UnitKind, is_answer: bool) -> Result<Vec<Cut>,
         | UnitKind::Passage
         | UnitKind::Chat
         | UnitKind::Document => {
-            let heard = |turn: &Turn| unit != UnitKind::Session || turn.role == Role::User;
+            let heard = |turn: &Turn| unit != UnitKind::Session || turn.role == SpeakerRole::User;
             let said = turns.into_iter().filter(heard).collect();
             return Ok(vec![Cut {
                 unit: session.unit(session.id.clone(), said),
@@ -239,7 +239,7 @@ impl Dated<'_> {
                     number: u32::try_from(index).map_err(|error| error.to_string())?,
                 },
                 speaker: String::new(),
-                role: if turn.role == "user" { Role::User } else { Role::Assistant },
+                role: if turn.role == "user" { SpeakerRole::User } else { SpeakerRole::Assistant },
                 text: turn.content.clone(),
                 time: Some(self.time),
                 attributes: Attributes::new(),

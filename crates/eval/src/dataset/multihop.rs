@@ -24,12 +24,17 @@ use serde::Deserialize;
 use super::answer::Answer;
 use super::files::{first_of, folder_of, name_of};
 use super::records::Records;
-use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind};
+use super::{DatasetFormat, EvalQuestion, Haystack, Haystacks, Source, Unit, UnitKind};
 use crate::Error;
 use crate::dataset::Scoring;
 
-pub(super) const FORMAT: Format =
-    Format { name: "multihop", units: &[UnitKind::Passage], splits: &[], has_evidence: true, open };
+pub(super) const FORMAT: DatasetFormat = DatasetFormat {
+    name: "multihop",
+    units: &[UnitKind::Passage],
+    splits: &[],
+    has_evidence: true,
+    open,
+};
 
 const CORPUS: &str = "corpus.jsonl";
 const QUESTIONS: &str = "questions.jsonl";
@@ -93,7 +98,7 @@ fn read_passages(path: &Path) -> Result<Vec<Unit>, Error> {
     Ok(units)
 }
 
-fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
+fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<EvalQuestion>, Error> {
     let known: HashSet<_> = units.iter().map(|unit| &unit.id).collect();
     let mut questions = Vec::new();
     for record in Records::<QuestionRecord>::open(path)? {
@@ -132,8 +137,8 @@ fn question(
     kind: String,
     gold: Vec<DocumentId>,
     references: Vec<String>,
-) -> Question {
-    Question {
+) -> EvalQuestion {
+    EvalQuestion {
         id,
         text,
         kind,

@@ -14,12 +14,17 @@ use serde::Deserialize;
 
 use super::files::{first_of, folder_of};
 use super::records::Records;
-use super::{Format, Haystack, Haystacks, Question, Source, UnitKind, long};
+use super::{DatasetFormat, EvalQuestion, Haystack, Haystacks, Source, UnitKind, long};
 use crate::Error;
 use crate::dataset::Scoring;
 
-pub(super) const FORMAT: Format =
-    Format { name: "nocha", units: &[UnitKind::Document], splits: &[], has_evidence: false, open };
+pub(super) const FORMAT: DatasetFormat = DatasetFormat {
+    name: "nocha",
+    units: &[UnitKind::Document],
+    splits: &[],
+    has_evidence: false,
+    open,
+};
 
 const CLAIMS: &str = "claims.jsonl";
 
@@ -39,7 +44,7 @@ struct ClaimRecord {
 struct Book {
     name: String,
     file: PathBuf,
-    claims: Vec<Question>,
+    claims: Vec<EvalQuestion>,
 }
 
 fn open(source: Source<'_>) -> Result<Haystacks, Error> {
@@ -72,10 +77,10 @@ fn open(source: Source<'_>) -> Result<Haystacks, Error> {
 }
 
 /// Converts a claim to a question. Types are books, so that the claims of a pair stay together.
-fn claim(record: ClaimRecord) -> Question {
+fn claim(record: ClaimRecord) -> EvalQuestion {
     let ClaimRecord { book_title, claim, is_true, index } = record;
     let pair = format!("{book_title}_{index}");
-    Question {
+    EvalQuestion {
         text: claim,
         references: vec![is_true.to_string()],
         ..long::question(

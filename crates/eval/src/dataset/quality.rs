@@ -6,12 +6,12 @@
 //! 1 in the number of options, here 25 %.
 
 use super::leval::{self, Task};
-use super::{Format, Haystacks, Source, UnitKind};
+use super::{DatasetFormat, Haystacks, Source, UnitKind};
 use crate::Error;
 use crate::answers::ChoiceOption;
 use crate::dataset::Scoring;
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: DatasetFormat = DatasetFormat {
     name: "quality",
     units: &[UnitKind::Document],
     splits: &[],
@@ -116,11 +116,11 @@ mod tests {
 
     #[test]
     fn retrieval_is_refused_with_the_formats_that_can() {
-        let format = Format::named("quality").unwrap();
+        let format = DatasetFormat::named("quality").unwrap();
         let error = format.check_retrieval().unwrap_err().to_string();
         assert!(error.contains("quality name no evidence"), "{error}");
         assert!(error.contains("multihop, locomo, longmemeval, lihua or beam"), "{error}");
-        assert!(Format::named("beam").unwrap().check_retrieval().is_ok());
+        assert!(DatasetFormat::named("beam").unwrap().check_retrieval().is_ok());
         let haystack = file("(A)").read("quality", None, None).unwrap().remove(0);
         assert!(haystack.questions.is_empty());
     }

@@ -10,11 +10,11 @@ use serde::Deserialize;
 
 use super::files::first_of;
 use super::records::Records;
-use super::{Format, Haystack, Haystacks, Question, Source, UnitKind, long};
+use super::{DatasetFormat, EvalQuestion, Haystack, Haystacks, Source, UnitKind, long};
 use crate::Error;
 use crate::dataset::Scoring;
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: DatasetFormat = DatasetFormat {
     name: "squality",
     units: &[UnitKind::Document],
     splits: &["train", "dev", "test"],
@@ -76,7 +76,7 @@ fn haystack(record: StoryRecord) -> Result<Haystack, String> {
         let number = record.question_number;
         let kind = if number == 1 { PLOT } else { ASPECT };
         let references = record.responses.into_iter().map(|response| response.response_text);
-        Question {
+        EvalQuestion {
             text: record.question_text,
             references: references.collect(),
             ..long::question(format!("{story}_q{number}"), kind, Scoring::RougeL)

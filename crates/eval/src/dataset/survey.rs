@@ -2,7 +2,7 @@
 
 use clew_core::Document;
 
-use super::{Format, Haystacks, Question, UnitKind};
+use super::{DatasetFormat, EvalQuestion, Haystacks, UnitKind};
 use crate::Error;
 
 /// Numbers and fingerprint of a data set.
@@ -19,12 +19,12 @@ pub struct Survey {
     pub fingerprint: String,
 }
 
-impl Format {
-    /// Reads the whole data set once, as [`Format::open`] does, and keeps none of it.
+impl DatasetFormat {
+    /// Reads the whole data set once, as [`DatasetFormat::open`] does, and keeps none of it.
     ///
     /// # Errors
-    /// Returns the errors of [`Format::open`], and [`Error::NothingToScore`] if no right answer is
-    /// known.
+    /// Returns the errors of [`DatasetFormat::open`], and [`Error::NothingToScore`] if no right
+    /// answer is known.
     pub fn survey(
         &self,
         path: &std::path::Path,
@@ -71,7 +71,7 @@ impl Fingerprint {
         self.0.update(text.as_bytes());
     }
 
-    fn question(&mut self, question: &Question) {
+    fn question(&mut self, question: &EvalQuestion) {
         self.text(&question.id);
         self.text(&question.text);
         self.text(&question.kind);
@@ -92,7 +92,7 @@ mod tests {
 
     fn survey_of(corpus: &str, questions: &str) -> Result<Survey, Error> {
         let files = Files::of(&[("corpus.jsonl", corpus), ("questions.jsonl", questions)]);
-        Format::named("multihop").unwrap().survey(files.folder(), None, None)
+        DatasetFormat::named("multihop").unwrap().survey(files.folder(), None, None)
     }
 
     fn question(answer: &str) -> String {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Format, Haystack};
+use super::{DatasetFormat, Haystack};
 use crate::Error;
 
 pub(super) struct Files(tempfile::TempDir);
@@ -49,7 +49,7 @@ impl Files {
         split: Option<&str>,
     ) -> Result<Vec<Haystack>, Error> {
         let unit = unit.map(str::parse).transpose()?;
-        Format::named(format)?.open(path, unit, split)?.collect()
+        DatasetFormat::named(format)?.open(path, unit, split)?.collect()
     }
 }
 

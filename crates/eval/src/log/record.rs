@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use clew_core::{Cost, Verdict};
 use serde::{Deserialize, Serialize};
 
-use crate::Question;
-use crate::answers::{AnswerScores, Outcome, scores_of};
+use crate::EvalQuestion;
+use crate::answers::{AnswerScores, RecordedOutcome, scores_of};
 use crate::dataset::Scoring;
 
 /// Identity of a run. Of two runs with the same identity, one can continue with the answers of the
 /// other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunIdentity {
-    /// Name of the [`crate::Format`].
+    /// Name of the [`crate::DatasetFormat`].
     pub format: String,
     /// Fingerprint of the data set, see [`crate::Survey::fingerprint`].
     pub data: String,
@@ -79,18 +79,18 @@ pub struct JudgeCost {
 /// Result of a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerRecord {
-    /// Id of the question, see [`Question::id`].
+    /// Id of the question, see [`EvalQuestion::id`].
     pub question_id: String,
-    /// Type of the question, see [`Question::kind`].
+    /// Type of the question, see [`EvalQuestion::kind`].
     #[serde(rename = "type")]
     pub kind: String,
-    /// Groups of the question, see [`Question::groups`].
+    /// Groups of the question, see [`EvalQuestion::groups`].
     pub groups: Vec<String>,
     /// Name of its pair of claims, if it is a claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<String>,
     /// Outcome of the question.
-    pub outcome: Outcome,
+    pub outcome: RecordedOutcome,
     /// Text of the answer.
     pub answer: String,
     /// Scores of the answer, by metric; a judge adds its own.
@@ -103,8 +103,13 @@ pub struct AnswerRecord {
 }
 
 impl AnswerRecord {
-    /// Creates the record of an answer to `question`, scored by [`Question::score`].
-    pub fn new(question: &Question, outcome: Outcome, answer: String, cost: AnswerCost) -> Self {
+    /// Creates the record of an answer to `question`, scored by [`EvalQuestion::score`].
+    pub fn new(
+        question: &EvalQuestion,
+        outcome: RecordedOutcome,
+        answer: String,
+        cost: AnswerCost,
+    ) -> Self {
         let pair = match &question.scoring {
             Scoring::ClaimPair { pair, .. } => Some(pair.clone()),
             Scoring::Squad

@@ -3,7 +3,7 @@ use std::fs;
 use clew_core::{Cost, Verdict};
 
 use super::*;
-use crate::answers::{AnswerScores, Metric, Outcome};
+use crate::answers::{AnswerScores, Metric, RecordedOutcome};
 
 fn run() -> RunIdentity {
     let settings = [("k", "10"), ("model", "small")];
@@ -21,7 +21,7 @@ fn record(id: &str) -> AnswerRecord {
         kind: "choice".to_owned(),
         groups: vec!["all".to_owned()],
         pair: (id == "q2").then(|| "p".to_owned()),
-        outcome: Outcome::Answered,
+        outcome: RecordedOutcome::Answered,
         answer: "(B) über\nall".to_owned(),
         scores: AnswerScores::from([(Metric::ExactMatch, 0.1 + 0.2), (Metric::Accuracy, 1.0)]),
         cost: AnswerCost { evidence_tokens: 7, seconds: 0.25, ..AnswerCost::default() },

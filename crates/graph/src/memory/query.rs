@@ -290,7 +290,7 @@ impl<'a> GraphView<'a> {
         let given = query.entities.iter().flat_map(|key| self.known_as(key));
         let mut seeds: Vec<u32> = given.chain(named).collect();
         let mut there: BTreeMap<u32, f64> = BTreeMap::new();
-        for clew_core::Place { document_id, version, span } in &query.places {
+        for clew_core::DocumentRange { document_id, version, span } in &query.places {
             let document =
                 self.document(document_id).filter(|document| document.version == *version);
             for entity in document.into_iter().flat_map(|document| document.entities_at(*span)) {

@@ -94,8 +94,8 @@ fn myths() -> Graph {
     ])
 }
 
-fn place(document: &str, version: u64, span: Span) -> clew_core::Place {
-    clew_core::Place { document_id: id(document), version: Version(version), span }
+fn place(document: &str, version: u64, span: Span) -> clew_core::DocumentRange {
+    clew_core::DocumentRange { document_id: id(document), version: Version(version), span }
 }
 
 #[test]

@@ -19,9 +19,9 @@ enum Operation {
 /// Number of entities. They are few, so that they meet; the last one has no name.
 const ENTITIES: u8 = 90;
 
-fn entity(number: u8) -> NamedEntity {
+fn entity(number: u8) -> PointEntity {
     let name = if number == ENTITIES { " ".to_owned() } else { format!("N{number}") };
-    NamedEntity { key: key(&name), name }
+    PointEntity { key: key(&name), name }
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -67,7 +67,7 @@ fn apply(memory: &mut Hypergraph, operation: &Operation) -> Result<Option<PointI
             memory.learn(&part(nodes.collect(), edges.collect())).map(|()| None)
         }
         Operation::Insert { text, entities, segments: from } => {
-            let entities: Vec<NamedEntity> = entities.iter().copied().map(entity).collect();
+            let entities: Vec<PointEntity> = entities.iter().copied().map(entity).collect();
             memory.insert(text, &entities, segments(from)).map(Some)
         }
         Operation::Update { point, text, segments: from } => {
@@ -180,7 +180,7 @@ proptest! {
         let mut memory = Hypergraph::default();
         let mut ids = Vec::new();
         for (entities, from) in &parts {
-            let entities: Vec<NamedEntity> = entities.iter().copied().map(entity).collect();
+            let entities: Vec<PointEntity> = entities.iter().copied().map(entity).collect();
             ids.push(memory.insert("x", &entities, from.iter().copied().map(segment)).unwrap());
         }
         let vertices = |memory: &Hypergraph| -> Vec<EntityNode> { memory.vertices().cloned().collect() };

@@ -12,7 +12,7 @@ use crate::backup::snapshots::Snapshots;
 use crate::backup::transfer::{FileRecord, damaged, in_time};
 use crate::error::{Error, Result};
 use crate::read::reader::ShardReader;
-use crate::storage::Place;
+use crate::storage::Storage;
 use crate::table::kind::TableKind;
 use crate::table::named_files::{INDEXES, NamedFiles, TRANSACTIONS};
 
@@ -122,7 +122,7 @@ struct Noted {
 }
 
 impl Noted {
-    async fn read(place: &Place, shard: ShardIndex) -> Result<Self> {
+    async fn read(place: &Storage, shard: ShardIndex) -> Result<Self> {
         let name = format!("{shard}.part.json");
         let bytes = place.get_file(&name, None, READING).await?.unwrap_or_default();
         // If the progress cannot be read, everything is copied again.
@@ -135,13 +135,13 @@ impl Noted {
         self.files.retain(|_, file| is_kept(file));
     }
 
-    async fn add(&mut self, file: FileRecord, place: &Place) -> Result<()> {
+    async fn add(&mut self, file: FileRecord, place: &Storage) -> Result<()> {
         self.files.insert(file.name.clone(), file);
         self.unwritten += 1;
         if self.unwritten >= NOTED_AFTER { self.write(place).await } else { Ok(()) }
     }
 
-    async fn write(&mut self, place: &Place) -> Result<()> {
+    async fn write(&mut self, place: &Storage) -> Result<()> {
         if self.unwritten == 0 {
             return Ok(());
         }
@@ -153,7 +153,7 @@ impl Noted {
 }
 
 /// Returns the files of the version that a table shows, by name in the shard's place.
-async fn files_of(kind: TableKind, table: &Table, shard: &Place) -> Result<BTreeSet<String>> {
+async fn files_of(kind: TableKind, table: &Table, shard: &Storage) -> Result<BTreeSet<String>> {
     let named = NamedFiles::of(kind, table).await?;
     let folder = format!("{}.lance", kind.name());
     let table = shard.join(&folder);

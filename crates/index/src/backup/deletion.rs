@@ -18,7 +18,7 @@ use futures::{StreamExt, TryStreamExt};
 use crate::backup::description::{DESCRIPTION, Described, READING, Tombstone, digest_of, to_json};
 use crate::backup::snapshots::{Snapshots, WholeSnapshot};
 use crate::error::{Error, Result};
-use crate::storage::Place;
+use crate::storage::Storage;
 use crate::storage::objects::PARALLEL;
 use crate::storage::unique::unique;
 
@@ -108,7 +108,7 @@ impl Snapshots {
 }
 
 /// Removes the files of a deleted snapshot, and its tombstone last.
-async fn remove(place: &Place, tombstone: &Bytes, until: Instant) -> Result<DeletionStep> {
+async fn remove(place: &Storage, tombstone: &Bytes, until: Instant) -> Result<DeletionStep> {
     let mut names: Vec<String> = place.files(DELETING).await?.into_keys().collect();
     names.retain(|name| name != DESCRIPTION);
     let mut files = 0;
@@ -137,7 +137,7 @@ async fn remove(place: &Place, tombstone: &Bytes, until: Instant) -> Result<Dele
     Ok(DeletionStep { files, is_done: true })
 }
 
-async fn stands(place: &Place, tombstone: &Bytes) -> Result<bool> {
+async fn stands(place: &Storage, tombstone: &Bytes) -> Result<bool> {
     let found = place.get_file(DESCRIPTION, None, READING).await?;
     Ok(found.is_some_and(|found| found == *tombstone))
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::backup::transfer::{FileRecord, damaged};
 use crate::error::{Error, Result};
 use crate::registry::format::{FORMAT, format_of};
-use crate::storage::Place;
+use crate::storage::Storage;
 
 /// File whose presence makes a snapshot complete.
 pub(crate) const DESCRIPTION: &str = "snapshot.json";
@@ -113,7 +113,7 @@ pub(crate) enum Described {
 
 impl Described {
     /// Reads the description of the snapshot in a place.
-    pub(crate) async fn read(place: &Place) -> Result<Self> {
+    pub(crate) async fn read(place: &Storage) -> Result<Self> {
         let Some(bytes) = place.get_file(DESCRIPTION, None, READING).await? else {
             return Ok(Self::Not);
         };
@@ -126,7 +126,7 @@ impl Described {
 
 /// Reads what a shard holds in a snapshot, from the list of that digest.
 pub(crate) async fn read_shard(
-    place: &Place,
+    place: &Storage,
     index: ShardIndex,
     digest: &str,
 ) -> Result<ShardFiles> {

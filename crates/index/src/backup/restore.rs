@@ -18,8 +18,8 @@ use crate::backup::transfer::{FileRecord, in_time};
 use crate::error::{Error, Result};
 use crate::registry::Registry;
 use crate::settings::{ShardSettings, Takeover};
-use crate::shard::Shard;
-use crate::storage::Place;
+use crate::shard::ShardWriter;
+use crate::storage::Storage;
 
 /// Empty file that marks a corpus as restored: nothing is copied to it any more.
 const COPIED: &str = "restored";
@@ -85,7 +85,7 @@ fn step(begun: Timestamp, copied: Copied, left_out: u64, is_done: bool) -> Resto
 async fn copy_shard(
     from: &WholeSnapshot,
     index: ShardIndex,
-    place: &Place,
+    place: &Storage,
     until: Instant,
     named: &mut BTreeSet<String>,
 ) -> Result<Copied> {
@@ -114,7 +114,7 @@ async fn copy_shard(
 }
 
 /// Removes files of shards that the snapshot does not name, which interrupted copying leaves.
-async fn remove_others(place: &Place, named: &BTreeSet<String>) -> Result<()> {
+async fn remove_others(place: &Storage, named: &BTreeSet<String>) -> Result<()> {
     for name in place.files(WRITING).await?.into_keys() {
         // The settings lie beside the shards.
         if name.contains('/') && !named.contains(&name) {
@@ -127,7 +127,7 @@ async fn remove_others(place: &Place, named: &BTreeSet<String>) -> Result<()> {
 /// Forgets documents, down to the bytes on disk. Returns how many existed.
 async fn leave_out(
     settings: &CorpusSettings,
-    place: &Place,
+    place: &Storage,
     documents: &[DocumentId],
 ) -> Result<u64> {
     let mut left_out = 0;
@@ -139,7 +139,8 @@ async fn leave_out(
         }
         let shard = place.join(&index.to_string());
         let settings = ShardSettings::of(settings);
-        let mut shard = Box::pin(Shard::open(&shard, settings, Takeover::Uncontested)).await?;
+        let mut shard =
+            Box::pin(ShardWriter::open(&shard, settings, Takeover::Uncontested)).await?;
         let receipts = shard.forget(&here).await?;
         // Also if an earlier call was interrupted.
         shard.erase(ERASE_PATIENCE).await?;

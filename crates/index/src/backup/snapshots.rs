@@ -28,20 +28,20 @@ use crate::backup::description::{
 };
 use crate::backup::transfer::damaged;
 use crate::error::{Error, Result};
-use crate::storage::Place;
-use crate::storage::url::Location;
+use crate::storage::Storage;
+use crate::storage::url::StorageUrl;
 
 /// Snapshots of corpora in one place.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
-    place: Place,
+    place: Storage,
 }
 
 /// Complete snapshot.
 #[derive(Clone, Debug)]
 pub struct WholeSnapshot {
     pub(crate) name: SnapshotName,
-    pub(crate) place: Place,
+    pub(crate) place: Storage,
     pub(crate) description: Description,
     /// Hash of its description, which covers all of it.
     pub(crate) digest: String,
@@ -52,17 +52,17 @@ impl Snapshots {
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] if the place cannot be reached.
-    pub async fn open(location: &Location) -> Result<Self> {
-        Ok(Self { place: Place::of(location).await? })
+    pub async fn open(location: &StorageUrl) -> Result<Self> {
+        Ok(Self { place: Storage::of(location).await? })
     }
 
     /// Returns the snapshots in an open place. For tests.
     #[doc(hidden)]
-    pub fn in_place(place: Place) -> Self {
+    pub fn in_place(place: Storage) -> Self {
         Self { place }
     }
 
-    pub(crate) fn place_of(&self, corpus: &CorpusName, name: &SnapshotName) -> Place {
+    pub(crate) fn place_of(&self, corpus: &CorpusName, name: &SnapshotName) -> Storage {
         self.place.join(corpus.as_str()).join(name.as_str())
     }
 

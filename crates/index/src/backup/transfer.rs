@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::error::{Error, Result};
 use crate::storage::durable;
 use crate::storage::unique::unique;
-use crate::storage::{Kind, Place, on_files};
+use crate::storage::{Kind, Storage, on_files};
 
 /// Bytes that are read or written at once: an object store takes parts of an object from 5 MiB.
 const PART: usize = 8 << 20;
@@ -43,7 +43,7 @@ impl FileRecord {
     }
 }
 
-impl Place {
+impl Storage {
     /// Copies a file to the same name in another place, synced. Returns its record with the hash.
     /// Replaces an existing file, unless the copied file has another length than described, or
     /// another hash if one is given.
@@ -106,7 +106,7 @@ enum Source {
 }
 
 impl Source {
-    async fn open(place: &Place, name: &str, bytes: u64, doing: &'static str) -> Result<Self> {
+    async fn open(place: &Storage, name: &str, bytes: u64, doing: &'static str) -> Result<Self> {
         match place.kind() {
             Kind::Folder(folder) => match tokio::fs::File::open(folder.join(name)).await {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -164,7 +164,7 @@ enum Sink {
 }
 
 impl Sink {
-    async fn create(place: &Place, name: &str, doing: &'static str) -> Result<Self> {
+    async fn create(place: &Storage, name: &str, doing: &'static str) -> Result<Self> {
         match place.kind() {
             Kind::Folder(folder) => {
                 let path = folder.join(name);
@@ -268,10 +268,10 @@ mod tests {
     const DOING: &str = "copy in a test";
 
     /// Returns a folder and a part of an object store.
-    fn places() -> (tempfile::TempDir, [Place; 2]) {
+    fn places() -> (tempfile::TempDir, [Storage; 2]) {
         let folder = tempfile::tempdir().unwrap();
-        let objects = Place::in_store(Arc::new(InMemory::new()), "some/where");
-        let places = [Place::from(folder.path()), objects];
+        let objects = Storage::in_store(Arc::new(InMemory::new()), "some/where");
+        let places = [Storage::from(folder.path()), objects];
         (folder, places)
     }
 

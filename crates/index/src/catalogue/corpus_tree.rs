@@ -3,20 +3,20 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use clew_core::{Access, DocumentId, Labels, UpperKey, UpperNode, UpperTree};
+use clew_core::{Access, CorpusTree, CorpusTreeKey, CorpusTreeNode, DocumentId, Labels};
 
 use crate::catalogue::Catalogue;
 use crate::catalogue::record::DocumentRecord;
 
 /// Corpus tree above the documents of a shard's state.
 #[derive(Debug)]
-pub(crate) struct UpperView {
-    pub tree: UpperTree,
+pub(crate) struct CorpusTreeView {
+    pub tree: CorpusTree,
     /// Documents by id, each with the sum of the bytes of all texts before it.
     pub documents: Vec<(DocumentId, u64)>,
     /// Places of the documents that require labels, in order, with these labels.
     labelled: Vec<(usize, Labels)>,
-    pub of_key: HashMap<UpperKey, usize>,
+    pub of_key: HashMap<CorpusTreeKey, usize>,
     bytes: u64,
 }
 
@@ -24,13 +24,13 @@ pub(crate) struct UpperView {
 /// The summary of any other node could reveal a hidden document, so the caller reads the nodes
 /// below it instead.
 pub(crate) struct SeenUpper<'a> {
-    view: &'a UpperView,
+    view: &'a CorpusTreeView,
     /// Places of the hidden documents, in order.
     hidden: Vec<usize>,
 }
 
 impl<'a> SeenUpper<'a> {
-    pub(crate) fn new(view: &'a UpperView, access: &Access) -> Self {
+    pub(crate) fn new(view: &'a CorpusTreeView, access: &Access) -> Self {
         let hidden = view.labelled.iter().filter(|(_, needed)| !access.admits(needed));
         Self { view, hidden: hidden.map(|(place, _)| *place).collect() }
     }
@@ -41,21 +41,21 @@ impl<'a> SeenUpper<'a> {
     }
 
     /// Returns the node of this key, if the tree has one and the caller sees it.
-    pub(crate) fn get(&self, key: &UpperKey) -> Option<&'a UpperNode> {
+    pub(crate) fn get(&self, key: &CorpusTreeKey) -> Option<&'a CorpusTreeNode> {
         self.view.tree.get(key).filter(|node| self.sees(&node.documents))
     }
 
     /// Returns whether this is the key of a document that the caller sees.
-    pub(crate) fn sees_document(&self, key: &UpperKey) -> bool {
+    pub(crate) fn sees_document(&self, key: &CorpusTreeKey) -> bool {
         self.view.of_key.get(key).is_some_and(|&place| self.sees(&(place..place + 1)))
     }
 }
 
-impl UpperView {
+impl CorpusTreeView {
     /// Returns the corpus tree above the documents of a catalogue that have a tree.
     pub(crate) fn new(catalogue: &Catalogue, max_children: u32) -> Self {
         let mut view = Self {
-            tree: UpperTree::default(),
+            tree: CorpusTree::default(),
             documents: Vec::new(),
             labelled: Vec::new(),
             of_key: HashMap::new(),
@@ -71,7 +71,7 @@ impl UpperView {
             view.bytes += bytes_of(record);
             keys.push((record.id.clone(), key));
         }
-        view.tree = UpperTree::new(&keys, max_children);
+        view.tree = CorpusTree::new(&keys, max_children);
         view
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use arrow::datatypes::{UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use clew_core::{DocumentId, Recipe, UpperKey, Version};
+use clew_core::{CorpusTreeKey, DocumentId, Recipe, Version};
 
 use crate::error::Result;
 use crate::table::column;
@@ -19,7 +19,7 @@ pub(crate) struct Reading {
     facts: HashMap<DocumentId, Facts>,
     tallies: HashMap<(DocumentId, Version, Recipe), Tally>,
     nodes: HashMap<(DocumentId, Version, Recipe), NodeFacts>,
-    upper: Vec<UpperKey>,
+    upper: Vec<CorpusTreeKey>,
 }
 
 impl Reading {
@@ -82,7 +82,7 @@ impl Reading {
     }
 
     /// Returns the facts of each document that has a row, and the nodes of the corpus tree.
-    pub(crate) fn finish(mut self) -> (HashMap<DocumentId, Facts>, Vec<UpperKey>) {
+    pub(crate) fn finish(mut self) -> (HashMap<DocumentId, Facts>, Vec<CorpusTreeKey>) {
         for ((id, version, recipe), tally) in self.tallies {
             self.facts.entry(id).or_default().chunks.push(tally.facts(version, recipe));
         }

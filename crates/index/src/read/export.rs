@@ -25,8 +25,8 @@ use arrow::array::{
 use arrow::compute::filter_record_batch;
 use arrow::ipc::writer::StreamWriter;
 use clew_core::{
-    DocumentId, ExportPage, ExportedRows, Extraction, Label, MemoryRecord, StoredDocument,
-    UpperKey, Version,
+    CorpusTreeKey, DocumentId, ExportPage, ExportedRows, Extraction, Label, MemoryRecord,
+    StoredDocument, Version,
 };
 use lancedb::query::QueryBase;
 
@@ -53,7 +53,7 @@ const PAGE_UPPER: usize = 1_000;
 /// Position at which a page begins.
 enum Place {
     Documents { after: Option<DocumentId> },
-    Upper { after: Option<UpperKey> },
+    Upper { after: Option<CorpusTreeKey> },
     Memories,
 }
 
@@ -67,7 +67,7 @@ impl Place {
             }
             Some(("upper", "")) => Ok(Self::Upper { after: None }),
             Some(("upper", key)) => {
-                Ok(Self::Upper { after: Some(UpperKey::from_hex(key).ok_or_else(malformed)?) })
+                Ok(Self::Upper { after: Some(CorpusTreeKey::from_hex(key).ok_or_else(malformed)?) })
             }
             Some(("memories", "")) => Ok(Self::Memories),
             _ => Err(malformed()),
@@ -183,10 +183,10 @@ async fn documents_page(snapshot: &Snapshot, after: Option<&DocumentId>) -> Resu
     Ok(ExportPage { tables, documents: page.len() as u64, next: Some(next) })
 }
 
-async fn upper_page(snapshot: &Snapshot, after: Option<UpperKey>) -> Result<ExportPage> {
+async fn upper_page(snapshot: &Snapshot, after: Option<CorpusTreeKey>) -> Result<ExportPage> {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let keys = snapshot.catalogue.upper().range((from, Bound::Unbounded));
-    let keys: Vec<UpperKey> = keys.take(PAGE_UPPER).copied().collect();
+    let keys: Vec<CorpusTreeKey> = keys.take(PAGE_UPPER).copied().collect();
     let Some(last) = keys.last() else {
         let next = Some("memories/".to_owned());
         return Ok(ExportPage { next, ..ExportPage::default() });

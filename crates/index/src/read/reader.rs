@@ -17,7 +17,7 @@ use crate::error::{Operation, Result};
 use crate::read::check;
 use crate::read::search;
 use crate::read::view::Snapshot;
-use crate::storage::Place;
+use crate::storage::Storage;
 use crate::storage::memories::MemoryReader;
 use crate::table::column;
 use crate::table::engine::{run, scan};
@@ -36,7 +36,7 @@ pub struct ShardReader {
     snapshots: watch::Receiver<Arc<Snapshot>>,
     fence: Arc<Fence>,
     memories: MemoryReader,
-    place: Place,
+    place: Storage,
     is_erasure_wanted: Arc<AtomicBool>,
 }
 
@@ -45,14 +45,14 @@ impl ShardReader {
         snapshots: watch::Receiver<Arc<Snapshot>>,
         fence: Arc<Fence>,
         memories: MemoryReader,
-        place: Place,
+        place: Storage,
         is_erasure_wanted: Arc<AtomicBool>,
     ) -> Self {
         Self { snapshots, fence, memories, place, is_erasure_wanted }
     }
 
     /// Returns where the shard is stored.
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Storage {
         &self.place
     }
 
@@ -80,7 +80,7 @@ impl ShardReader {
     }
 
     /// Returns the part of the shard that a caller sees.
-    pub fn seen_by(&self, access: &Access) -> ShardView {
+    pub fn with_access(&self, access: &Access) -> ShardView {
         ShardView { reader: self.clone(), access: access.clone() }
     }
 

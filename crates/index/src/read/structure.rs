@@ -2,7 +2,7 @@
 //!
 //! Nodes of a document's tree are visible once all of them exist, and only while they belong to the
 //! version that searches find. Nodes of the corpus tree are visible while they are part of the tree
-//! that the documents with trees call for ([`clew_core::UpperTree`]).
+//! that the documents with trees call for ([`clew_core::CorpusTree`]).
 
 mod due;
 mod graph;

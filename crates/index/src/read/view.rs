@@ -10,7 +10,7 @@ use lancedb::Table;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
-use crate::catalogue::corpus_tree::UpperView;
+use crate::catalogue::corpus_tree::CorpusTreeView;
 use crate::table::vectors::Vectors;
 
 /// View of the shard: tables pinned at a version, with the catalogue that belongs to them.
@@ -26,15 +26,15 @@ pub(crate) struct Snapshot {
     pub max_children: u32,
     pub catalogue: Catalogue,
     /// Corpus tree, built when it is first needed.
-    pub upper: OnceLock<UpperView>,
+    pub upper: OnceLock<CorpusTreeView>,
     /// Dropped with the view, which tells the publisher that nobody reads it any more.
     pub _held: oneshot::Sender<Infallible>,
 }
 
 impl Snapshot {
     /// Returns the corpus tree.
-    pub(crate) fn upper(&self) -> &UpperView {
-        self.upper.get_or_init(|| UpperView::new(&self.catalogue, self.max_children))
+    pub(crate) fn upper(&self) -> &CorpusTreeView {
+        self.upper.get_or_init(|| CorpusTreeView::new(&self.catalogue, self.max_children))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Test helpers that both registries share.
 
-use clew_core::{Chunking, CorpusSettings, EncoderIdentity, Phase, Reembedding, Timestamp};
+use clew_core::{Chunking, CorpusSettings, EncoderIdentity, ReembedPhase, Reembedding, Timestamp};
 
 use super::Registry;
 use crate::error::Error;
@@ -29,7 +29,7 @@ pub(super) fn next(settings: &CorpusSettings, model: &str) -> CorpusSettings {
     let other = EncoderIdentity { model: model.to_owned(), ..settings.encoder.clone() };
     let number = settings.reembedding.as_ref().map_or(0, |it| it.number) + 1;
     let first = settings.encoder.clone();
-    let reembedding = Some(Reembedding { first, other, phase: Phase::Filling, number });
+    let reembedding = Some(Reembedding { first, other, phase: ReembedPhase::Filling, number });
     CorpusSettings { reembedding, ..settings.clone() }
 }
 

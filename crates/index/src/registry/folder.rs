@@ -21,7 +21,7 @@ use crate::error::{Cause, Error, Result};
 use crate::registry::format::{CORPORA, Registered, damaged, from_json, to_json};
 use crate::storage::durable;
 use crate::storage::unique::unique;
-use crate::storage::{Place, on_files};
+use crate::storage::{Storage, on_files};
 
 const SETTINGS: &str = "settings.json";
 /// Empty file in the folder of a corpus that is to be deleted.
@@ -162,10 +162,10 @@ impl FolderRegistry {
         &self,
         settings: &CorpusSettings,
         digest: &str,
-    ) -> Result<Option<(CorpusSettings, Place)>> {
+    ) -> Result<Option<(CorpusSettings, Storage)>> {
         let (folder, being_restored) =
             (self.corpus_folder(&settings.name), self.being_restored(&settings.name, digest));
-        let place = Place::from(being_restored.as_path());
+        let place = Storage::from(being_restored.as_path());
         let text = to_json(settings, settings)
             .map_err(|error| Error::of_file("write the corpus' settings", error.into()))?;
         let begin = move || {
@@ -207,8 +207,8 @@ impl FolderRegistry {
         self.folder.join(format!("{BEING_RESTORED}{name}@{which}"))
     }
 
-    pub fn corpus_place(&self, name: &CorpusName) -> Place {
-        Place::from(self.corpus_folder(name).as_path())
+    pub fn corpus_place(&self, name: &CorpusName) -> Storage {
+        Storage::from(self.corpus_folder(name).as_path())
     }
 
     fn corpus_folder(&self, name: &CorpusName) -> PathBuf {
@@ -344,11 +344,11 @@ mod tests {
     use crate::registry::Registry;
     use crate::registry::fixture::{listed, next, refuses_what_is_not_there, settings};
     use crate::storage::s3::ObjectStoreSettings;
-    use crate::storage::url::Location;
+    use crate::storage::url::StorageUrl;
 
     async fn registry(folder: &Path) -> Registry {
         let reached = ObjectStoreSettings::default();
-        let location = Location::try_new(folder.to_str().unwrap(), &reached).unwrap();
+        let location = StorageUrl::try_new(folder.to_str().unwrap(), &reached).unwrap();
         Registry::open(&location).await.unwrap()
     }
 

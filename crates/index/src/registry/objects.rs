@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::registry::format::{CORPORA, Registered, damaged, from_json, to_json};
-use crate::storage::Place;
+use crate::storage::Storage;
 use crate::storage::objects::{Objects, PARALLEL};
 use crate::storage::unique::unique;
 
@@ -139,7 +139,7 @@ impl ObjectRegistry {
         &self,
         settings: &CorpusSettings,
         digest: &str,
-    ) -> Result<Option<(CorpusSettings, Place)>> {
+    ) -> Result<Option<(CorpusSettings, Storage)>> {
         const DOING: &str = "begin to restore the corpus";
         let of = match self.read(&settings.name).await? {
             None => None,
@@ -254,8 +254,8 @@ impl ObjectRegistry {
         Ok(true)
     }
 
-    pub fn corpus_place(&self, corpus: &CorpusSettings) -> Place {
-        Place::from(self.corpora.join(corpus.name.as_str()).join(&incarnation(corpus)))
+    pub fn corpus_place(&self, corpus: &CorpusSettings) -> Storage {
+        Storage::from(self.corpora.join(corpus.name.as_str()).join(&incarnation(corpus)))
     }
 
     async fn read(&self, name: &CorpusName) -> Result<Option<(Register, UpdateVersion)>> {
@@ -358,7 +358,7 @@ mod tests {
 
     async fn registry(store: &Arc<InMemory>) -> Registry {
         let store = Arc::clone(store) as Arc<dyn ObjectStore>;
-        Registry::open_place(&Place::in_store(store, "data")).await.unwrap()
+        Registry::open_place(&Storage::in_store(store, "data")).await.unwrap()
     }
 
     async fn objects(store: &InMemory) -> Vec<String> {

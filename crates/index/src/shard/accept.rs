@@ -3,18 +3,18 @@
 use clew_core::{Accepted, Access, Document, IfThere, Novelty, StoredDocument, Timestamp, Version};
 
 use crate::error::Result;
-use crate::shard::Shard;
+use crate::shard::ShardWriter;
 use crate::shard::batches::fitting;
 use crate::table::rows;
 use crate::values::facts::SourceFacts;
 use crate::values::ids::refuse_duplicates;
-use crate::values::offer::{Offer, Outcome};
+use crate::values::offer::{Offer, OfferResult};
 
-impl Shard {
-    /// Accepts documents from a caller who holds all labels; see [`Shard::accept_offers`].
+impl ShardWriter {
+    /// Accepts documents from a caller who holds all labels; see [`ShardWriter::accept_offers`].
     ///
     /// # Errors
-    /// Returns the errors of [`Shard::accept_offers`].
+    /// Returns the errors of [`ShardWriter::accept_offers`].
     pub async fn accept(
         &mut self,
         documents: Vec<Document>,
@@ -43,7 +43,7 @@ impl Shard {
         &mut self,
         offers: Vec<Offer>,
         now: Timestamp,
-    ) -> Result<Vec<Outcome>> {
+    ) -> Result<Vec<OfferResult>> {
         refuse_duplicates(offers.iter().map(|offer| &offer.document.id))?;
         self.begin_write().await?;
         let mut accepted = Vec::with_capacity(offers.len());

@@ -4,7 +4,7 @@ use clew_core::DocumentId;
 
 use crate::error::{Error, Result};
 use crate::settings::ShardSettings;
-use crate::shard::Shard;
+use crate::shard::ShardWriter;
 use crate::shard::batches::fitting;
 use crate::table::rows;
 use crate::values::derived::{Committed, DerivedDocument, EmbeddedChunk};
@@ -12,7 +12,7 @@ use crate::values::facts::ChunkFacts;
 use crate::values::ids::refuse_duplicates;
 use crate::values::vector::is_direction;
 
-impl Shard {
+impl ShardWriter {
     /// Commits the chunks of documents. When this returns, searches find each document by these
     /// chunks.
     ///

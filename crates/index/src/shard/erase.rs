@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::shard::Shard;
+use crate::shard::ShardWriter;
 use crate::table::kind::TableKind;
 
-impl Shard {
+impl ShardWriter {
     /// Returns whether forgotten text may still be on the disk.
     pub fn is_erasure_wanted(&self) -> bool {
         self.erasure.is_set()

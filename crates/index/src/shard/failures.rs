@@ -3,14 +3,14 @@
 use clew_core::{DocumentId, FailureStatus, Stage};
 
 use crate::error::Result;
-use crate::shard::Shard;
+use crate::shard::ShardWriter;
 use crate::table::filter;
 use crate::table::rows;
 use crate::values::facts::FailureFacts;
 use crate::values::failure::Failure;
 use crate::values::ids::refuse_duplicates;
 
-impl Shard {
+impl ShardWriter {
     /// Records that documents could not be indexed. Ignores a failure of a version that is no
     /// longer due.
     ///

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clew_core::{Access, DocumentId, ErasureScan, Forgotten};
 
 use crate::error::Result;
-use crate::shard::Shard;
+use crate::shard::ShardWriter;
 use crate::shard::scan::Before;
 use crate::table::filter;
 use crate::values::facts::Facts;
@@ -19,19 +19,19 @@ const BETWEEN_ROUNDS: Duration = Duration::from_millis(400);
 
 const FINDING: &str = "look for what was not written to its end";
 
-impl Shard {
-    /// Forgets documents for a caller who holds all labels; see [`Shard::forget_seen`].
+impl ShardWriter {
+    /// Forgets documents for a caller who holds all labels; see [`ShardWriter::forget_seen`].
     ///
     /// # Errors
-    /// Returns the errors of [`Shard::forget_seen`].
+    /// Returns the errors of [`ShardWriter::forget_seen`].
     pub async fn forget(&mut self, ids: &[DocumentId]) -> Result<Vec<Forgotten>> {
         self.forget_seen(ids, &Access::all()).await
     }
 
     /// Forgets documents. When this returns, no search finds them and no restart brings them back.
-    /// Their text leaves the disk with the next [`Shard::erase`]. That this is due is recorded
-    /// durably before anything is deleted. Ids that are unknown, or of documents that the caller
-    /// does not see, are allowed; their receipts are zero.
+    /// Their text leaves the disk with the next [`ShardWriter::erase`]. That this is due is
+    /// recorded durably before anything is deleted. Ids that are unknown, or of documents that the
+    /// caller does not see, are allowed; their receipts are zero.
     ///
     /// # Errors
     /// Returns a storage error. Then the documents may be forgotten in part. Forgetting them again
@@ -82,9 +82,9 @@ impl Shard {
         Ok(receipts)
     }
 
-    /// Forgets documents down to the bytes in storage, as [`Shard::forget_seen`] and
-    /// [`Shard::erase`] do, and then scans for what is left of them. Returns the receipts, in the
-    /// order of the ids, and the result of the scan.
+    /// Forgets documents down to the bytes in storage, as [`ShardWriter::forget_seen`] and
+    /// [`ShardWriter::erase`] do, and then scans for what is left of them. Returns the receipts, in
+    /// the order of the ids, and the result of the scan.
     ///
     /// # Errors
     /// Returns the errors of these two. Another call finishes what was begun, and scans.

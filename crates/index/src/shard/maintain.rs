@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::shard::Shard;
-use crate::shard::plan::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
+use crate::shard::ShardWriter;
+use crate::shard::plan::{
+    MaintenancePlan, MaintenanceReport, MaintenanceStep, ShardStatistics, plan,
+};
 use crate::table::kind::TableKind;
 use crate::table::schema::IndexWanted;
 use crate::table::vectors::VectorColumn;
 
-impl Shard {
+impl ShardWriter {
     /// Returns how much maintenance the shard needs. Reads a few small files.
     ///
     /// # Errors
@@ -56,36 +58,36 @@ impl Shard {
         Ok(report)
     }
 
-    async fn take(&mut self, step: Step, patience: Duration) -> Result<()> {
+    async fn take(&mut self, step: MaintenanceStep, patience: Duration) -> Result<()> {
         match step {
             // The next plan covers what one round leaves.
-            Step::Sweep => self.sweep().await.map(drop),
-            Step::Erase => self.erase(patience).await,
-            Step::Prune(kind) => self.prune(kind, patience).await,
-            Step::BuildIndexes(kind) => {
+            MaintenanceStep::Sweep => self.sweep().await.map(drop),
+            MaintenanceStep::Erase => self.erase(patience).await,
+            MaintenanceStep::Prune(kind) => self.prune(kind, patience).await,
+            MaintenanceStep::BuildIndexes(kind) => {
                 self.begin_write().await?;
                 self.table(kind).build_missing_indexes().await?;
                 self.end_rewrite(kind).await
             }
-            Step::BuildVectorIndex => {
+            MaintenanceStep::BuildVectorIndex => {
                 self.begin_write().await?;
                 for wanted in self.vector_indexes_missing().await? {
                     self.chunks.build_index(&wanted).await?;
                 }
                 self.end_rewrite(TableKind::Chunks).await
             }
-            Step::DropVectors => {
+            MaintenanceStep::DropVectors => {
                 self.begin_write().await?;
                 let idle = self.idle_vectors().await?;
                 self.chunks.drop_columns(&idle).await?;
                 self.end_rewrite(TableKind::Chunks).await
             }
-            Step::RefreshIndexes(kind) => {
+            MaintenanceStep::RefreshIndexes(kind) => {
                 self.begin_write().await?;
                 self.table(kind).refresh_indexes().await?;
                 self.end_rewrite(kind).await
             }
-            Step::Compact(kind) => {
+            MaintenanceStep::Compact(kind) => {
                 self.begin_write().await?;
                 self.table(kind).compact(false).await?;
                 self.end_rewrite(kind).await

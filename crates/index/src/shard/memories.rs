@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use clew_core::{DocumentId, MemoryPart, MemoryRecord};
 
 use crate::error::Result;
-use crate::shard::Shard;
+use crate::shard::ShardWriter;
 use crate::storage::memories::is_of_memory;
 
-impl Shard {
+impl ShardWriter {
     /// Writes a memory that replaces others, if every part that it covers is of a version that
     /// searches find. Returns whether it did.
     ///

@@ -39,7 +39,7 @@ impl ShardStatistics {
 
 /// Step of maintenance. No step changes what readers see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum MaintenanceStep {
     /// Delete rows that are no longer visible or of use.
     Sweep,
     /// Remove forgotten text from the disk. Includes what the steps below do.
@@ -62,48 +62,48 @@ pub enum Step {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MaintenancePlan {
     /// Steps; empty if nothing is needed.
-    pub steps: Vec<Step>,
+    pub steps: Vec<MaintenanceStep>,
 }
 
 /// Outcome of maintenance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MaintenanceReport {
     /// Steps that were done.
-    pub done: Vec<Step>,
+    pub done: Vec<MaintenanceStep>,
     /// Steps that wait for searches to end. Plan again later.
-    pub postponed: Vec<Step>,
+    pub postponed: Vec<MaintenanceStep>,
 }
 
 /// Returns the plan for a shard with these statistics.
 pub fn plan(statistics: &ShardStatistics, tuning: &Tuning) -> MaintenancePlan {
     let mut steps = Vec::new();
     if statistics.unswept_documents > 0 {
-        steps.push(Step::Sweep);
+        steps.push(MaintenanceStep::Sweep);
     }
     if statistics.is_erasure_wanted {
-        steps.push(Step::Erase);
+        steps.push(MaintenanceStep::Erase);
     }
     let wants_vectors = statistics.chunks.rows >= tuning.vector_index_rows;
     for (kind, table) in statistics.tables() {
         if table.indexes_missing > 0 && table.rows >= tuning.index_rows {
-            steps.push(Step::BuildIndexes(kind));
+            steps.push(MaintenanceStep::BuildIndexes(kind));
         }
         if kind == TableKind::Chunks && statistics.idle_vectors > 0 {
-            steps.push(Step::DropVectors);
+            steps.push(MaintenanceStep::DropVectors);
         }
         if kind == TableKind::Chunks && wants_vectors && statistics.vector_indexes_missing > 0 {
-            steps.push(Step::BuildVectorIndex);
+            steps.push(MaintenanceStep::BuildVectorIndex);
         }
         let compacts = table.small_fragments >= tuning.small_fragments || is_mostly_deleted(table);
         // The engine does not merge indexed fragments with others, so indexes come first.
         if needs_indexing(kind, table, tuning) || (compacts && table.unindexed_rows > 0) {
-            steps.push(Step::RefreshIndexes(kind));
+            steps.push(MaintenanceStep::RefreshIndexes(kind));
         }
         if compacts {
-            steps.push(Step::Compact(kind));
+            steps.push(MaintenanceStep::Compact(kind));
         }
         if compacts || table.versions >= tuning.versions {
-            steps.push(Step::Prune(kind));
+            steps.push(MaintenanceStep::Prune(kind));
         }
     }
     MaintenancePlan { steps }
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    fn check(change: impl FnOnce(&mut ShardStatistics), expected: &[Step]) {
+    fn check(change: impl FnOnce(&mut ShardStatistics), expected: &[MaintenanceStep]) {
         let mut statistics = ShardStatistics::default();
         change(&mut statistics);
         let tuning = Tuning {
@@ -156,12 +156,12 @@ mod tests {
     fn each_need_has_its_steps_in_order() {
         use TableKind::{Chunks, Failures, Sources};
         check(|_| {}, &[]);
-        check(|s| s.unswept_documents = 1, &[Step::Sweep]);
-        check(|s| s.is_erasure_wanted = true, &[Step::Erase]);
-        check(|s| s.sources.versions = 20, &[Step::Prune(Sources)]);
+        check(|s| s.unswept_documents = 1, &[MaintenanceStep::Sweep]);
+        check(|s| s.is_erasure_wanted = true, &[MaintenanceStep::Erase]);
+        check(|s| s.sources.versions = 20, &[MaintenanceStep::Prune(Sources)]);
         check(
             |s| (s.failures.small_fragments, s.failures.versions) = (10, 12),
-            &[Step::Compact(Failures), Step::Prune(Failures)],
+            &[MaintenanceStep::Compact(Failures), MaintenanceStep::Prune(Failures)],
         );
         check(|s| (s.chunks.rows, s.chunks.indexes_missing) = (99, 5), &[]);
         check(
@@ -169,31 +169,35 @@ mod tests {
                 (s.chunks.rows, s.chunks.indexes_missing) = (1_000, 5);
                 s.vector_indexes_missing = 1;
             },
-            &[Step::BuildIndexes(Chunks), Step::BuildVectorIndex],
+            &[MaintenanceStep::BuildIndexes(Chunks), MaintenanceStep::BuildVectorIndex],
         );
         check(|s| (s.chunks.rows, s.vector_indexes_missing) = (999, 1), &[]);
-        check(|s| s.idle_vectors = 1, &[Step::DropVectors]);
+        check(|s| s.idle_vectors = 1, &[MaintenanceStep::DropVectors]);
         check(
             |s| (s.chunks.rows, s.chunks.unindexed_rows) = (900, 50),
-            &[Step::RefreshIndexes(Chunks)],
+            &[MaintenanceStep::RefreshIndexes(Chunks)],
         );
         check(|s| (s.chunks.rows, s.chunks.unindexed_rows) = (900, 49), &[]);
         check(
             |s| (s.sources.rows, s.sources.unindexed_rows) = (30, 3),
-            &[Step::RefreshIndexes(Sources)],
+            &[MaintenanceStep::RefreshIndexes(Sources)],
         );
         check(|s| (s.sources.rows, s.sources.unindexed_rows) = (31, 3), &[]);
         check(
             |s| (s.sources.rows, s.sources.unindexed_rows, s.sources.bytes) = (900, 10, 900_000),
-            &[Step::RefreshIndexes(Sources)],
+            &[MaintenanceStep::RefreshIndexes(Sources)],
         );
         check(
             |s| (s.chunks.rows, s.chunks.unindexed_rows, s.chunks.small_fragments) = (90, 1, 10),
-            &[Step::RefreshIndexes(Chunks), Step::Compact(Chunks), Step::Prune(Chunks)],
+            &[
+                MaintenanceStep::RefreshIndexes(Chunks),
+                MaintenanceStep::Compact(Chunks),
+                MaintenanceStep::Prune(Chunks),
+            ],
         );
         check(
             |s| (s.sources.rows, s.sources.deleted_rows) = (5_000, 1_000),
-            &[Step::Compact(Sources), Step::Prune(Sources)],
+            &[MaintenanceStep::Compact(Sources), MaintenanceStep::Prune(Sources)],
         );
     }
 }

@@ -26,7 +26,7 @@ use futures::TryStreamExt;
 use lancedb::query::{QueryBase, Select};
 
 use crate::error::{Operation, Result};
-use crate::shard::Shard;
+use crate::shard::ShardWriter;
 use crate::shard::scan::parts::{PART, Parts, PartsOfRows, each_text, is_text};
 use crate::storage::erasure_mark::MARK;
 use crate::storage::memories;
@@ -55,7 +55,7 @@ pub(crate) struct Traces {
 /// Files of the tables before erasing.
 pub(crate) type Before = BTreeMap<TableKind, NamedFiles>;
 
-impl Shard {
+impl ShardWriter {
     /// Collects traces of those of these documents that a caller sees.
     pub(crate) async fn traces(&mut self, ids: &[DocumentId], access: &Access) -> Result<Traces> {
         self.begin_write().await?;

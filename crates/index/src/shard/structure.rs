@@ -4,20 +4,20 @@
 //! repeated after a crash. They are visible once all of them exist, and only while they belong to
 //! the version that searches find. Nodes of the corpus tree are rows without a document. They are
 //! visible while they are part of the tree that the documents with trees call for
-//! ([`clew_core::UpperTree`]).
+//! ([`clew_core::CorpusTree`]).
 
 use std::collections::HashSet;
 
 use clew_core::DocumentId;
 
 use crate::error::Result;
-use crate::shard::Shard;
+use crate::shard::ShardWriter;
 use crate::table::rows;
 use crate::values::facts::NodeFacts;
 use crate::values::ids::refuse_duplicates;
-use crate::values::nodes::{DocumentNodes, UpperRow};
+use crate::values::nodes::{CorpusTreeRow, DocumentNodes};
 
-impl Shard {
+impl ShardWriter {
     /// Commits nodes of documents' trees, all in one commit. Drops documents that were forgotten,
     /// replaced, or written to by another call meanwhile, and returns their ids.
     ///
@@ -69,14 +69,14 @@ impl Shard {
     ///
     /// # Errors
     /// Returns a storage error.
-    pub async fn commit_upper(&mut self, rows: Vec<UpperRow>) -> Result<()> {
+    pub async fn commit_upper(&mut self, rows: Vec<CorpusTreeRow>) -> Result<()> {
         self.begin_write().await?;
         let wanted = self.catalogue.upper_tree(self.settings.max_children());
         let mut seen = HashSet::new();
-        let is_missing = |row: &UpperRow| {
+        let is_missing = |row: &CorpusTreeRow| {
             wanted.get(&row.key).is_some() && !self.catalogue.upper().contains(&row.key)
         };
-        let fresh: Vec<UpperRow> =
+        let fresh: Vec<CorpusTreeRow> =
             rows.into_iter().filter(|row| is_missing(row) && seen.insert(row.key)).collect();
         if !fresh.is_empty() {
             self.nodes.append(vec![rows::nodes::upper_batch(&fresh)?]).await?;

@@ -1,10 +1,10 @@
 //! Sweeps rows that are no longer visible.
 
-use clew_core::{DocumentId, UpperKey};
+use clew_core::{CorpusTreeKey, DocumentId};
 use lancedb::datafusion::prelude::Expr;
 
 use crate::error::Result;
-use crate::shard::Shard;
+use crate::shard::ShardWriter;
 use crate::table::Stored;
 use crate::table::filter;
 use crate::values::facts::{ChunkFacts, NodeFacts};
@@ -12,7 +12,7 @@ use crate::values::facts::{ChunkFacts, NodeFacts};
 /// Maximum number of documents swept in one round, so that other writes are not held up.
 const SWEEP_DOCUMENTS: usize = 1_000;
 
-impl Shard {
+impl ShardWriter {
     /// Deletes rows that are no longer visible or of use: superseded versions, chunks and nodes
     /// without a live source, nodes of the corpus tree that changed, and obsolete failures. Returns
     /// whether some are left for another round.
@@ -78,8 +78,8 @@ impl Shard {
             return Ok(false);
         }
         let wanted = self.catalogue.upper_tree(self.settings.max_children());
-        let is_unwanted = |key: &&UpperKey| wanted.get(key).is_none();
-        let unwanted: Vec<UpperKey> =
+        let is_unwanted = |key: &&CorpusTreeKey| wanted.get(key).is_none();
+        let unwanted: Vec<CorpusTreeKey> =
             self.catalogue.upper().iter().filter(is_unwanted).copied().collect();
         for some in unwanted.chunks(SWEEP_DOCUMENTS) {
             delete(&mut self.nodes, vec![filter::upper(some)]).await?;

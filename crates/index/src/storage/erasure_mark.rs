@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::Result;
-use crate::storage::Place;
+use crate::storage::Storage;
 
 /// Durable mark that text is to be erased: an empty file in the shard's folder.
 ///
@@ -14,7 +14,7 @@ use crate::storage::Place;
 /// later owner that has forgotten something meanwhile.
 #[derive(Debug)]
 pub(crate) struct ErasureMark {
-    shard: Place,
+    shard: Storage,
     own: String,
     set: BTreeSet<String>,
     /// Whether any mark is set, for readers.
@@ -27,7 +27,7 @@ pub(crate) const MARK: &str = "erasure-wanted";
 impl ErasureMark {
     /// Reads the existing marks, for the owner of that number. Call it after the takeover: an
     /// earlier owner whose deletion succeeded had set its mark before.
-    pub(crate) async fn read(shard: &Place, owner: Option<u64>) -> Result<Self> {
+    pub(crate) async fn read(shard: &Storage, owner: Option<u64>) -> Result<Self> {
         let names = shard.names("look for an interrupted erasure").await?;
         let set: BTreeSet<String> =
             names.into_iter().filter(|name| name.starts_with(MARK)).collect();
@@ -77,7 +77,7 @@ mod tests {
     #[tokio::test]
     async fn an_earlier_owner_takes_away_only_the_marks_it_knows() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::from(folder.path());
+        let place = Storage::from(folder.path());
         let mut a = ErasureMark::read(&place, Some(5)).await.unwrap();
         a.set().await.unwrap();
         let mut b = ErasureMark::read(&place, Some(9)).await.unwrap();

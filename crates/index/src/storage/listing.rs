@@ -11,9 +11,9 @@ use object_store::{ObjectMeta, ObjectStoreExt};
 
 use crate::error::{Error, Result};
 use crate::storage::objects::Objects;
-use crate::storage::{Kind, Place, on_files};
+use crate::storage::{Kind, Storage, on_files};
 
-impl Place {
+impl Storage {
     /// Returns every file at any depth with its bytes, by name. Returns none if the place does not
     /// exist.
     pub(crate) async fn files(&self, doing: &'static str) -> Result<BTreeMap<String, u64>> {

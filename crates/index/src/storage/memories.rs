@@ -14,7 +14,7 @@ use clew_core::MemoryRecord;
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
-use crate::storage::Place;
+use crate::storage::Storage;
 
 /// Folder of the memories in the shard's place.
 pub(crate) const FOLDER: &str = "memories";
@@ -32,7 +32,7 @@ const LONGEST_RECORD: u64 = 256 << 20;
 /// Files of the memories, with their records.
 #[derive(Debug)]
 pub(crate) struct MemoryFiles {
-    place: Place,
+    place: Storage,
     /// Records in the order in which the memories were begun, which is that of their first parts.
     records: watch::Sender<Arc<Vec<MemoryRecord>>>,
 }
@@ -40,13 +40,13 @@ pub(crate) struct MemoryFiles {
 /// Reader of memories. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryReader {
-    place: Place,
+    place: Storage,
     records: watch::Receiver<Arc<Vec<MemoryRecord>>>,
 }
 
 impl MemoryFiles {
     /// Reads the records of the files. A file without a valid record is no memory and is swept.
-    pub(crate) async fn open(shard: &Place) -> Result<Self> {
+    pub(crate) async fn open(shard: &Storage) -> Result<Self> {
         let place = shard.join(FOLDER);
         let mut records = Vec::new();
         for name in place.names("list memories").await? {
@@ -180,7 +180,7 @@ fn record_bytes(beginning: &[u8]) -> Option<u64> {
 }
 
 /// Returns the record of a memory's file, or `None` if the file is no memory.
-async fn record(place: &Place, name: &str) -> Result<Option<MemoryRecord>> {
+async fn record(place: &Storage, name: &str) -> Result<Option<MemoryRecord>> {
     const DOING: &str = "read what is told of a memory";
     let read = |end: u64| place.get_file(name, Some(end), DOING);
     let Some(mut beginning) = read(BEGINNING as u64).await? else { return Ok(None) };

@@ -9,8 +9,8 @@ use futures::future::try_join_all;
 use crate::error::{Error, Result};
 use crate::storage::objects::Objects;
 use crate::storage::unique::unique;
-use crate::storage::url::Location;
-use crate::storage::{Kind, Place, on_files};
+use crate::storage::url::StorageUrl;
+use crate::storage::{Kind, Storage, on_files};
 
 const DOING: &str = "try the storage";
 /// Prefix of the names of everything that a probe writes.
@@ -48,19 +48,19 @@ pub struct Broken {
     pub came: &'static str,
 }
 
-impl Location {
+impl StorageUrl {
     /// Writes, lists, replaces and removes small files in the place, under names of their own.
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] and [`Error::DiskFull`] if the place cannot be used at all or
     /// does not answer in time.
     pub async fn probe(&self) -> Result<Probed> {
-        Place::of(self).await?.probe().await
+        Storage::of(self).await?.probe().await
     }
 }
 
-impl Place {
-    /// Probes the place; see [`Location::probe`].
+impl Storage {
+    /// Probes the place; see [`StorageUrl::probe`].
     #[doc(hidden)]
     pub async fn probe(&self) -> Result<Probed> {
         self.make(DOING).await?;
@@ -83,7 +83,7 @@ fn too_late(elapsed: tokio::time::error::Elapsed) -> Error {
     Error::Unavailable { doing: DOING.to_owned(), source: elapsed.into() }
 }
 
-async fn remove_all(place: &Place) -> Result<()> {
+async fn remove_all(place: &Storage) -> Result<()> {
     match place.kind() {
         Kind::Folder(folder) => {
             let folder = folder.clone();
@@ -98,7 +98,7 @@ async fn remove_all(place: &Place) -> Result<()> {
 }
 
 /// Removes the files of probes whose processes were killed.
-async fn remove_what_was_left(root: &Place) -> Result<()> {
+async fn remove_what_was_left(root: &Storage) -> Result<()> {
     let now = SystemTime::now();
     for name in root.names(DOING).await?.iter().filter(|name| was_left(name, now)) {
         remove_all(&root.join(name)).await?;
@@ -113,7 +113,7 @@ fn was_left(name: &str, now: SystemTime) -> bool {
     began.is_some_and(|began| now.duration_since(began).is_ok_and(|age| age > LEFT_BEHIND))
 }
 
-async fn probe(root: &Place, place: &Place) -> Result<Probed> {
+async fn probe(root: &Storage, place: &Storage) -> Result<Probed> {
     let mut broken = Vec::new();
     let mut holds = |is_so: bool, expected: &'static str, came: &'static str| {
         if !is_so {
@@ -176,7 +176,7 @@ async fn winners(objects: &Objects) -> Result<usize> {
 }
 
 /// Returns when the storage says that the file was written.
-async fn written_at(place: &Place) -> Result<Option<SystemTime>> {
+async fn written_at(place: &Storage) -> Result<Option<SystemTime>> {
     match place.kind() {
         Kind::Folder(folder) => {
             let path = folder.join("a");
@@ -189,7 +189,7 @@ async fn written_at(place: &Place) -> Result<Option<SystemTime>> {
     }
 }
 
-async fn free_of(root: &Place) -> Result<Option<(u64, u64)>> {
+async fn free_of(root: &Storage) -> Result<Option<(u64, u64)>> {
     let Some(folder) = root.folder().map(ToOwned::to_owned) else { return Ok(None) };
     on_files(DOING, move || {
         let found = rustix::fs::statvfs(&folder)?;
@@ -217,8 +217,8 @@ mod tests {
     async fn a_place_that_keeps_its_promises_is_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(InMemory::new());
-        let objects = Place::in_store(Arc::clone(&store) as Arc<dyn ObjectStore>, "data");
-        for place in [Place::from(folder.path()), objects] {
+        let objects = Storage::in_store(Arc::clone(&store) as Arc<dyn ObjectStore>, "data");
+        for place in [Storage::from(folder.path()), objects] {
             let probed = place.probe().await.unwrap();
             assert_eq!(probed.broken, []);
             assert_eq!(probed.clock.unwrap().seconds(), 0.0);
@@ -229,7 +229,7 @@ mod tests {
     #[tokio::test]
     async fn a_store_that_ignores_conditions_is_told_from_one_that_does_not_answer() {
         let store = FaultyStore::new(Arc::new(InMemory::new()));
-        let place = Place::in_store(Arc::new(store.clone()), "data");
+        let place = Storage::in_store(Arc::new(store.clone()), "data");
         store.ignore_conditions();
         let broken = place.probe().await.unwrap().broken;
         let expected: Vec<_> = broken.iter().map(|broken| broken.expected).collect();
@@ -239,7 +239,7 @@ mod tests {
 
         let store = FaultyStore::new(Arc::new(InMemory::new()));
         store.plan(0, clew_testkit::Fault::Crash);
-        let error = Place::in_store(Arc::new(store), "data").probe().await.unwrap_err();
+        let error = Storage::in_store(Arc::new(store), "data").probe().await.unwrap_err();
         assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     }
 
@@ -251,7 +251,7 @@ mod tests {
         for name in names.iter().chain([&"data/corpora/notes.json".to_owned()]) {
             store.put(&name.as_str().into(), "x".into()).await.unwrap();
         }
-        Place::in_store(Arc::clone(&store) as _, "data").probe().await.unwrap();
+        Storage::in_store(Arc::clone(&store) as _, "data").probe().await.unwrap();
         assert!(store.get(&names[0].as_str().into()).await.is_err());
         assert!(store.get(&names[1].as_str().into()).await.is_ok());
         assert!(!was_left(PREFIX, SystemTime::now()));

@@ -10,7 +10,7 @@ use crate::storage::s3::ObjectStoreSettings;
 /// With a storage scheme that it does not know, the storage engine falls back to a commit that is
 /// unsafe with two writers. So a place is named by this type and not by a bare string.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location(pub(crate) Kind);
+pub struct StorageUrl(pub(crate) Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -26,7 +26,7 @@ pub(crate) struct Bucket {
     pub settings: ObjectStoreSettings,
 }
 
-impl Location {
+impl StorageUrl {
     /// Parses a path, a `file://` address, or `s3://bucket/prefix`, which is reached with
     /// `settings`.
     ///
@@ -95,8 +95,8 @@ fn prefix_of(text: &str) -> Option<object_store::path::Path> {
 mod tests {
     use super::*;
 
-    fn location(place: &str) -> Result<Location> {
-        Location::try_new(place, &ObjectStoreSettings::default())
+    fn location(place: &str) -> Result<StorageUrl> {
+        StorageUrl::try_new(place, &ObjectStoreSettings::default())
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         }
         let http =
             ObjectStoreSettings { endpoint: Some("http://h".to_owned()), ..Default::default() };
-        let error = Location::try_new("s3://bucket", &http).unwrap_err();
+        let error = StorageUrl::try_new("s3://bucket", &http).unwrap_err();
         assert!(matches!(error, Error::Invalid { field: "storage.s3.endpoint", .. }));
     }
 }

@@ -1,6 +1,6 @@
 //! Predicates over table rows, built as expressions: a caller's text is never parsed as SQL.
 
-use clew_core::{DocumentId, Filter, Labels, Recipe, Timestamp, UpperKey, Version};
+use clew_core::{CorpusTreeKey, DocumentId, Filter, Labels, Recipe, Timestamp, Version};
 use lancedb::datafusion::functions_nested::expr_fn::array_has;
 use lancedb::datafusion::prelude::{Expr, lit};
 use lancedb::expr::col;
@@ -89,7 +89,7 @@ pub(crate) fn above_documents() -> Expr {
 }
 
 /// Selects nodes of the corpus tree by their keys.
-pub(crate) fn upper<'a>(keys: impl IntoIterator<Item = &'a UpperKey>) -> Expr {
+pub(crate) fn upper<'a>(keys: impl IntoIterator<Item = &'a CorpusTreeKey>) -> Expr {
     let keys = keys.into_iter().map(|key| lit(key.to_string())).collect();
     above_documents().and(col(column::KEY).in_list(keys, false))
 }

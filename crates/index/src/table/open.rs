@@ -9,7 +9,7 @@ use lancedb::Connection;
 use lancedb::table::WriteOptions;
 
 use crate::error::{Error, Operation, Result};
-use crate::storage::{Place, durable, on_files};
+use crate::storage::{Storage, durable, on_files};
 use crate::table::engine::run;
 use crate::table::fence::Fence;
 use crate::table::kind::TableKind;
@@ -20,7 +20,7 @@ impl Stored {
     /// Opens the table. Creates it if it does not exist.
     pub(crate) async fn open(
         connection: &Connection,
-        shard: &Place,
+        shard: &Storage,
         kind: TableKind,
         vectors: &[VectorColumn],
     ) -> Result<Self> {
@@ -42,7 +42,7 @@ impl Stored {
     }
 }
 
-async fn heal(table: &Place, kind: TableKind) -> Result<()> {
+async fn heal(table: &Storage, kind: TableKind) -> Result<()> {
     let Some(folder) = table.folder().map(ToOwned::to_owned) else { return Ok(()) };
     if on_files("look for torn commits", move || durable::remove_torn_commit(&folder)).await? {
         tracing::warn!(table = kind.name(), "removed an empty manifest that a power cut left");
@@ -52,7 +52,7 @@ async fn heal(table: &Place, kind: TableKind) -> Result<()> {
 
 /// Returns whether the table exists. A table with rows whose manifests are gone is an error and is
 /// not created anew.
-async fn exists(table: &Place, kind: TableKind) -> Result<bool> {
+async fn exists(table: &Storage, kind: TableKind) -> Result<bool> {
     const DOING: &str = "look for the table";
     let has_manifest = || async {
         let names = table.join("_versions").names(DOING).await?;

@@ -108,13 +108,13 @@ mod tests {
     };
 
     use super::*;
-    use crate::storage::Place;
+    use crate::storage::Storage;
     use crate::table::column;
     use crate::table::faulty::{Fault, Faulty};
     use crate::table::kind::TableKind;
 
     async fn owned(folder: &std::path::Path) -> Stored {
-        let place = Place::from(folder);
+        let place = Storage::from(folder);
         let connection = place.connect().await.unwrap();
         let table = Stored::open(&connection, &place, TableKind::Failures, &[]).await.unwrap();
         table.take_over("test", None).await.unwrap();

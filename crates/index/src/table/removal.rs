@@ -81,13 +81,13 @@ impl Stored {
             let files = futures::stream::iter(files.into_iter().map(Ok)).boxed();
             let mut removed = store.inner.delete_stream(files);
             while let Some(file) = removed.next().await {
-                gone(file)?;
+                ignore_missing(file)?;
             }
             // Oldest first and one after the other, on which the fence relies. In the engine's
             // naming scheme the newest manifest sorts first.
             manifests.sort_unstable();
             for manifest in manifests.iter().rev() {
-                gone(store.inner.delete(manifest).await)?;
+                ignore_missing(store.inner.delete(manifest).await)?;
             }
             Ok(())
         };
@@ -112,7 +112,7 @@ impl Stored {
 }
 
 /// Counts a file that no longer exists as removed.
-fn gone<T>(removed: object_store::Result<T>) -> lance_core::Result<()> {
+fn ignore_missing<T>(removed: object_store::Result<T>) -> lance_core::Result<()> {
     match removed {
         Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),

@@ -1,6 +1,6 @@
 //! Nodes of summary trees, with the extractions of their segments.
 
-use clew_core::{DocumentId, Extraction, Labels, Recipe, Span, UpperKey, Version};
+use clew_core::{CorpusTreeKey, DocumentId, Extraction, Labels, Recipe, Span, Version};
 
 use crate::error::{Error, Result};
 
@@ -46,9 +46,9 @@ pub struct DocumentNodes {
 
 /// Node of the corpus tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpperRow {
+pub struct CorpusTreeRow {
     /// Key of the node, derived from its children.
-    pub key: UpperKey,
+    pub key: CorpusTreeKey,
     /// Number of levels between the node and the documents, at least 1.
     pub level: u32,
     /// Summary of what it covers.
@@ -57,9 +57,9 @@ pub struct UpperRow {
 
 /// Node of the corpus tree that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpperGap {
+pub struct MissingNode {
     /// Its key.
-    pub key: UpperKey,
+    pub key: CorpusTreeKey,
     /// Its level.
     pub level: u32,
     /// Summaries of its children, in order.

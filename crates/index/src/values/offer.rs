@@ -15,4 +15,4 @@ pub struct Offer {
 
 /// Outcome of an offer in a commit that succeeded: accepted, or refused by
 /// [`Access::check_replaced`] or [`IfThere::check_replaced`].
-pub type Outcome = Result<Accepted, clew_core::Error>;
+pub type OfferResult = Result<Accepted, clew_core::Error>;

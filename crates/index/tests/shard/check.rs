@@ -12,7 +12,7 @@ pub async fn check_all(reader: &ShardReader, limit: usize) -> Checked {
     let mut after = None;
     loop {
         let page =
-            reader.seen_by(&Access::all()).check(&CheckQuery { after, limit }).await.unwrap();
+            reader.with_access(&Access::all()).check(&CheckQuery { after, limit }).await.unwrap();
         all.documents += page.documents;
         all.chunks += page.chunks;
         all.breaches.extend(page.breaches);

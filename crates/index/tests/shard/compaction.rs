@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clew_core::{Document, Timestamp};
-use clew_index::{MaintenancePlan, ShardSettings, Step, TableKind, Tuning};
+use clew_index::{MaintenancePlan, MaintenanceStep, ShardSettings, TableKind, Tuning};
 
 use crate::fixture::{Fixture, derive, document, open, stored, with_dimension};
 
@@ -45,7 +45,7 @@ async fn compacting_keeps_every_row_however_large() {
     fixture.shard.forget(&forgotten).await.unwrap();
     let chunks = fixture.shard.statistics().await.unwrap().chunks.rows;
 
-    let steps = [TableKind::Sources, TableKind::Chunks].map(Step::Compact);
+    let steps = [TableKind::Sources, TableKind::Chunks].map(MaintenanceStep::Compact);
     let report = fixture.shard.maintain(&MaintenancePlan { steps: steps.to_vec() }, PATIENCE).await;
     assert_eq!(report.unwrap().done, steps);
     let statistics = fixture.shard.statistics().await.unwrap();
@@ -97,7 +97,7 @@ async fn fill(folder: &Path, case: &Case) {
     let all = text(1, 2 * case.bytes);
     for commit in 0..=case.commits {
         if commit == case.commits && case.table == TableKind::Sources {
-            let plan = MaintenancePlan { steps: vec![Step::Compact(case.table)] };
+            let plan = MaintenancePlan { steps: vec![MaintenanceStep::Compact(case.table)] };
             shard.maintain(&plan, PATIENCE).await.unwrap();
         }
         let documents = (0..case.documents).map(|number| {
@@ -161,7 +161,7 @@ async fn compact(folder: &Path, case: &Case) {
     };
     let before = table(&shard.statistics().await.unwrap());
     let (resident, began) = (memory("VmRSS:"), Instant::now());
-    let plan = MaintenancePlan { steps: vec![Step::Compact(case.table)] };
+    let plan = MaintenancePlan { steps: vec![MaintenanceStep::Compact(case.table)] };
     shard.maintain(&plan, PATIENCE).await.unwrap();
     let (took, peak) = (began.elapsed(), memory("VmHWM:"));
     let after = table(&shard.statistics().await.unwrap());

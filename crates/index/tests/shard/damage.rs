@@ -27,7 +27,7 @@ async fn error_of(fixture: &Fixture) -> Error {
         Ok(shard) => {
             let reader = shard.reader();
             let query = Search { limit: 3, exact: true, ..Search::new("apricot") }.query();
-            reader.seen_by(&Access::all()).candidates(&query).await.unwrap_err()
+            reader.with_access(&Access::all()).candidates(&query).await.unwrap_err()
         }
     }
 }

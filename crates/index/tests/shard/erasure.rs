@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clew_core::{Access, Timestamp};
-use clew_index::{Error, Step, Tuning};
+use clew_index::{Error, MaintenanceStep, Tuning};
 
 use crate::fixture::{Fixture, Search, document, files_containing, id};
 
@@ -63,7 +63,7 @@ async fn an_erasure_that_a_crash_interrupted_is_wanted_after_the_restart() {
     fixture.shard.forget(&[id("secret")]).await.unwrap();
     fixture.reopen().await;
     let plan = fixture.shard.maintenance_plan().await.unwrap();
-    assert!(plan.steps.contains(&Step::Erase), "{plan:?}");
+    assert!(plan.steps.contains(&MaintenanceStep::Erase), "{plan:?}");
     maintain(&mut fixture).await;
     assert!(files_containing(&fixture.folder, MARKER).is_empty());
     assert_others_untouched(&fixture).await;
@@ -87,7 +87,7 @@ async fn a_crash_between_the_steps_of_forgetting_is_healed() {
 #[tokio::test]
 async fn erasing_waits_for_searches_and_says_so_when_they_go_on() {
     let mut fixture = marked().await;
-    let view = fixture.reader().seen_by(&Access::all());
+    let view = fixture.reader().with_access(&Access::all());
     let query = Search::new("plain text").query();
     // A search that began and makes no progress, as in a stalled task.
     let mut running = Box::pin(view.candidates(&query));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{DocumentState, ErrorKind, ListQuery, SearchMode, Stage, Timestamp};
-use clew_index::{Error, Failure, Place, Shard, Takeover, Tuning};
+use clew_index::{Error, Failure, ShardWriter, Storage, Takeover, Tuning};
 use clew_testkit::{Fault, FaultyStore};
 use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
@@ -61,7 +61,7 @@ const HISTORY: [Step; 12] = [
     Step::Erase,
 ];
 
-async fn open(store: impl ObjectStore) -> clew_index::Result<Shard> {
+async fn open(store: impl ObjectStore) -> clew_index::Result<ShardWriter> {
     // Bounds so low that maintenance has something to do after a few commits.
     let tuning = Tuning {
         index_rows: 2,
@@ -70,11 +70,11 @@ async fn open(store: impl ObjectStore) -> clew_index::Result<Shard> {
         versions: 2,
         ..Tuning::default()
     };
-    let place = Place::in_store(Arc::new(store), "shard-0");
-    Box::pin(Shard::open(&place, settings(tuning), Takeover::Uncontested)).await
+    let place = Storage::in_store(Arc::new(store), "shard-0");
+    Box::pin(ShardWriter::open(&place, settings(tuning), Takeover::Uncontested)).await
 }
 
-async fn take(shard: &mut Shard, step: Step, now: Timestamp) -> clew_index::Result<()> {
+async fn take(shard: &mut ShardWriter, step: Step, now: Timestamp) -> clew_index::Result<()> {
     match step {
         Step::Open => {}
         Step::Accept(documents) => {
@@ -120,7 +120,7 @@ async fn take(shard: &mut Shard, step: Step, now: Timestamp) -> clew_index::Resu
 
 /// Returns what readers see of each document: its state, its text, and the chunks that searches
 /// find.
-async fn seen(shard: &Shard) -> BTreeMap<String, String> {
+async fn seen(shard: &ShardWriter) -> BTreeMap<String, String> {
     let reader = shard.reader();
     let all = ListQuery { after: None, limit: 100, state: None };
     let mut chunks: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -10,8 +10,8 @@ use clew_core::{
     Timestamp,
 };
 use clew_index::{
-    DerivedDocument, EmbeddedChunk, Place, Shard, ShardReader, ShardSettings, Takeover, Tuning,
-    VectorColumn,
+    DerivedDocument, EmbeddedChunk, ShardReader, ShardSettings, ShardWriter, Storage, Takeover,
+    Tuning, VectorColumn,
 };
 
 pub const DIMENSION: usize = 16;
@@ -20,7 +20,7 @@ pub const STRUCTURE: Recipe = Recipe(u64::MAX - 6);
 
 /// Shard with its folder.
 pub struct Fixture {
-    pub shard: Shard,
+    pub shard: ShardWriter,
     pub folder: PathBuf,
     _temporary: tempfile::TempDir,
 }
@@ -42,7 +42,7 @@ impl Fixture {
         self.shard = self.open().await.unwrap();
     }
 
-    pub async fn open(&self) -> clew_index::Result<Shard> {
+    pub async fn open(&self) -> clew_index::Result<ShardWriter> {
         open(&self.folder, self.shard.settings().clone()).await
     }
 
@@ -82,8 +82,8 @@ impl Fixture {
 }
 
 /// Opens a shard that no other process opens.
-pub async fn open(folder: &Path, settings: ShardSettings) -> clew_index::Result<Shard> {
-    Shard::open(&Place::from(folder), settings, Takeover::Uncontested).await
+pub async fn open(folder: &Path, settings: ShardSettings) -> clew_index::Result<ShardWriter> {
+    ShardWriter::open(&Storage::from(folder), settings, Takeover::Uncontested).await
 }
 
 pub fn settings(tuning: Tuning) -> ShardSettings {
@@ -192,7 +192,7 @@ impl<'a> Search<'a> {
     }
 
     pub async fn run(&self, reader: &ShardReader) -> Candidates {
-        reader.seen_by(&Access::all()).candidates(&self.query()).await.unwrap()
+        reader.with_access(&Access::all()).candidates(&self.query()).await.unwrap()
     }
 }
 
@@ -216,7 +216,7 @@ pub fn files_containing(folder: &Path, marker: &str) -> Vec<PathBuf> {
 /// Returns a document as it is stored.
 pub async fn stored(reader: &ShardReader, id: &DocumentId) -> Option<StoredDocument> {
     reader
-        .seen_by(&Access::all())
+        .with_access(&Access::all())
         .get(std::slice::from_ref(id))
         .await
         .unwrap()

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clew_core::{
     Access, CheckQuery, Document, DocumentId, Grouping, IfThere, Labels, ListQuery, MemoryPart,
-    MemoryRecord, NodeId, Novelty, SearchMode, SegmentId, ShardIndex, Span, Timestamp, TreeNode,
-    Version,
+    MemoryRecord, Novelty, SearchMode, SegmentId, ShardIndex, Span, Timestamp, TreeNode,
+    TreeNodeId, Version,
 };
 use clew_index::{Offer, ShardView, Tuning};
 
@@ -112,7 +112,7 @@ async fn a_caller_meets_what_needs_only_labels_that_the_caller_holds() {
             fixture.ingest(DOCUMENTS.iter().map(again).collect(), 2).await;
         }
         for access in callers() {
-            meets_what_it_may(&fixture.reader().seen_by(&access)).await;
+            meets_what_it_may(&fixture.reader().with_access(&access)).await;
         }
         let plan = fixture.shard.maintenance_plan().await.unwrap();
         fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
@@ -134,8 +134,8 @@ async fn what_is_hidden_takes_no_place_of_what_is_seen() {
             let plan = fixture.shard.maintenance_plan().await.unwrap();
             fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
         }
-        let nobody = fixture.reader().seen_by(&holding(&["other"]));
-        let holder = fixture.reader().seen_by(&holding(&["secret"]));
+        let nobody = fixture.reader().with_access(&holding(&["other"]));
+        let holder = fixture.reader().with_access(&holding(&["secret"]));
         for search in searches("apricot basalt", 10) {
             let found = nobody.candidates(&search.query()).await.unwrap();
             for ranking in [&found.dense, &found.sparse] {
@@ -169,11 +169,11 @@ async fn only_what_is_seen_is_replaced() {
     let refused = Some("LABEL_NOT_HELD");
     assert_eq!(reasons, [refused, None, None, refused, None]);
     fixture.index_due(2).await;
-    let found = found(&fixture.reader().seen_by(&Access::all()), &Search::new("melon")).await;
+    let found = found(&fixture.reader().with_access(&Access::all()), &Search::new("melon")).await;
     let replaced: Vec<&str> =
         found.iter().filter(|(_, text)| *text == "melon").map(|(id, _)| id.as_str()).collect();
     assert_eq!(replaced, ["new", "of-a", "open"]);
-    let all = fixture.reader().seen_by(&Access::all());
+    let all = fixture.reader().with_access(&Access::all());
     let kept = all.get(&[id("of-b"), id("of-both")]).await.unwrap();
     assert!(kept.iter().all(|(stored, _)| stored.document.text.starts_with("apricot")));
 }
@@ -183,7 +183,7 @@ async fn a_change_of_labels_is_a_new_version_that_hides_at_once() {
     let mut fixture = Fixture::new().await;
     fixture.ingest(vec![document("d", "apricot")], 1).await;
     let finds = async |fixture: &Fixture, access: Access| {
-        let view = fixture.reader().seen_by(&access);
+        let view = fixture.reader().with_access(&access);
         let found = found(&view, &Search::new("apricot")).await;
         assert_eq!(found.len() == 1, view.get(&[id("d")]).await.unwrap().len() == 1);
         assert_eq!(found.len(), view.list(&ListQuery { after: None, limit: 9, state: None }).len());
@@ -253,8 +253,8 @@ async fn a_summary_of_several_documents_needs_the_labels_of_all() {
     });
     fixture.ingest(documents.collect(), 1).await;
     fixture.structure().await;
-    let holder = fixture.reader().seen_by(&holding(&["secret"]));
-    let nobody = fixture.reader().seen_by(&holding(&[]));
+    let holder = fixture.reader().with_access(&holding(&["secret"]));
+    let nobody = fixture.reader().with_access(&holding(&[]));
     let root = holder.tree_tops(SHARD, &[], 10).await.unwrap();
     assert_eq!(root.len(), 1, "one root is over all");
     assert!(root[0].summary.contains("ZYX4"));
@@ -267,7 +267,7 @@ async fn a_summary_of_several_documents_needs_the_labels_of_all() {
         assert!(all.contains(node));
     }
     let documents = |nodes: &[TreeNode]| -> BTreeSet<DocumentId> {
-        let of = nodes.iter().filter(|node| matches!(node.id, NodeId::Document { .. }));
+        let of = nodes.iter().filter(|node| matches!(node.id, TreeNodeId::Document { .. }));
         of.map(|node| node.documents.0.clone()).collect()
     };
     let expected = |is_seen: &dyn Fn(usize) -> bool| -> BTreeSet<DocumentId> {
@@ -275,7 +275,7 @@ async fn a_summary_of_several_documents_needs_the_labels_of_all() {
     };
     assert_eq!(documents(&all), expected(&|_| true));
     assert_eq!(documents(&seen), expected(&|i| !secret(i)));
-    assert!(seen.iter().any(|node| matches!(node.id, NodeId::Upper { .. })));
+    assert!(seen.iter().any(|node| matches!(node.id, TreeNodeId::Upper { .. })));
     // Nothing can be read by the names of hidden nodes either.
     let hidden: Vec<&TreeNode> = all.iter().filter(|node| !seen.contains(node)).collect();
     for node in &hidden {
@@ -313,8 +313,10 @@ async fn a_memory_is_of_who_sees_all_that_it_covers() {
     for record in records {
         assert!(fixture.shard.commit_memory(record, b"x", &[]).await.unwrap());
     }
-    let told: Vec<usize> =
-        callers().iter().map(|access| fixture.reader().seen_by(access).memories().len()).collect();
+    let told: Vec<usize> = callers()
+        .iter()
+        .map(|access| fixture.reader().with_access(access).memories().len())
+        .collect();
     assert_eq!(told, [1, 1, 1, 2, 2]);
 }
 
@@ -339,13 +341,13 @@ async fn a_table_of_before_labels_is_opened_as_one_without() {
         for (access, expected) in
             [(holding(&[]), vec!["old"]), (holding(&["a"]), vec!["new", "old"])]
         {
-            let view = fixture.reader().seen_by(&access);
+            let view = fixture.reader().with_access(&access);
             for search in searches("apricot", 10) {
                 let found: Vec<DocumentId> = found(&view, &search).await.into_keys().collect();
                 assert_eq!(found, expected.iter().map(|name| id(name)).collect::<Vec<_>>());
             }
         }
-        let checked = fixture.reader().seen_by(&Access::all());
+        let checked = fixture.reader().with_access(&Access::all());
         let checked = checked.check(&CheckQuery { after: None, limit: 9 }).await.unwrap();
         assert_eq!((checked.documents, checked.breaches.len()), (2, 0));
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clew_core::Access;
-use clew_index::{MaintenancePlan, Step, TableKind, Tuning};
+use clew_index::{MaintenancePlan, MaintenanceStep, TableKind, Tuning};
 
 use crate::fixture::{Fixture, Search, document};
 
@@ -37,7 +37,7 @@ async fn a_shard_at_rest_needs_nothing() {
     let mut fixture = Fixture::new().await;
     fixture.ingest(vec![document("a", "apricot")], 1).await;
     let plan = fixture.shard.maintenance_plan().await.unwrap();
-    let indexing = [TableKind::Sources, TableKind::Chunks].map(Step::RefreshIndexes);
+    let indexing = [TableKind::Sources, TableKind::Chunks].map(MaintenanceStep::RefreshIndexes);
     assert_eq!(plan.steps, indexing);
     fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
     assert_eq!(fixture.shard.maintenance_plan().await.unwrap(), MaintenancePlan::default());
@@ -49,12 +49,12 @@ async fn a_shard_at_rest_needs_nothing() {
 async fn removing_old_versions_is_postponed_while_they_are_read() {
     let mut fixture = Fixture::new().await;
     fixture.ingest(vec![document("a", "apricot")], 1).await;
-    let view = fixture.reader().seen_by(&Access::all());
+    let view = fixture.reader().with_access(&Access::all());
     let query = Search::new("apricot").query();
     let mut running = Box::pin(view.candidates(&query));
     assert!(futures::poll!(running.as_mut()).is_pending());
     fixture.ingest(vec![document("a", "basalt")], 2).await;
-    let plan = MaintenancePlan { steps: vec![Step::Prune(TableKind::Chunks)] };
+    let plan = MaintenancePlan { steps: vec![MaintenanceStep::Prune(TableKind::Chunks)] };
     let report = fixture.shard.maintain(&plan, Duration::from_millis(20)).await.unwrap();
     assert_eq!((report.done, report.postponed), (vec![], plan.steps.clone()));
     assert_eq!(running.await.unwrap().sparse[0].text, "apricot");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{DocumentId, MemoryPart, MemoryRecord, Span, Timestamp, Version};
-use clew_index::{Place, Shard, Takeover, Tuning};
+use clew_index::{ShardWriter, Storage, Takeover, Tuning};
 use object_store::memory::InMemory;
 
 use crate::fixture::{Fixture, derive, document, id, settings};
@@ -36,16 +36,16 @@ fn memory(digit: char, ids: &[&str], versions: &[Version]) -> MemoryRecord {
     }
 }
 
-fn version(shard: &Shard, name: &str) -> Version {
+fn version(shard: &ShardWriter, name: &str) -> Version {
     shard.reader().status(&id(name)).unwrap().live_version.unwrap()
 }
 
-fn of(digit: char, ids: &[&str], shard: &Shard) -> MemoryRecord {
+fn of(digit: char, ids: &[&str], shard: &ShardWriter) -> MemoryRecord {
     let versions: Vec<Version> = ids.iter().map(|name| version(shard, name)).collect();
     memory(digit, ids, &versions)
 }
 
-fn known(shard: &Shard) -> Vec<String> {
+fn known(shard: &ShardWriter) -> Vec<String> {
     shard.reader().memories().iter().map(|record| record.key[..1].to_owned()).collect()
 }
 
@@ -138,12 +138,12 @@ async fn an_owner_that_was_overtaken_leaves_no_memory() {
     for place in [None, Some(Arc::new(InMemory::new()))] {
         let temporary = tempfile::tempdir().unwrap();
         let place = match place {
-            None => Place::from(temporary.path()),
-            Some(store) => Place::in_store(store, "shard-0"),
+            None => Storage::from(temporary.path()),
+            Some(store) => Storage::in_store(store, "shard-0"),
         };
         let open = async |owner: &str| {
             let takeover = Takeover::By(owner.to_owned());
-            Shard::open(&place, settings(Tuning::default()), takeover).await.unwrap()
+            ShardWriter::open(&place, settings(Tuning::default()), takeover).await.unwrap()
         };
         let mut first = open("first").await;
         let now = Timestamp::from_micros(1);

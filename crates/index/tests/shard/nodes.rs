@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use clew_core::{
-    Access, DocumentId, DocumentShape, NodeId, SegmentId, ShardIndex, Span, StoredDocument,
-    Timestamp, TreeNode,
+    Access, DocumentId, DocumentShape, SegmentId, ShardIndex, Span, StoredDocument, Timestamp,
+    TreeNode, TreeNodeId,
 };
-use clew_index::{DocumentNodes, NodeRow, SegmentNode, ShardReader, UpperRow};
+use clew_index::{CorpusTreeRow, DocumentNodes, NodeRow, SegmentNode, ShardReader};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -85,11 +85,11 @@ impl Fixture {
             assert!(self.shard.commit_nodes(due).await.unwrap().is_empty());
         }
         loop {
-            let gaps = self.reader().upper_gaps(3).await.unwrap();
+            let gaps = self.reader().missing_tree_nodes(3).await.unwrap();
             if gaps.is_empty() {
                 return;
             }
-            let row = |gap: clew_index::UpperGap| UpperRow {
+            let row = |gap: clew_index::MissingNode| CorpusTreeRow {
                 key: gap.key,
                 level: gap.level,
                 summary: gap.parts.join("|"),
@@ -100,7 +100,7 @@ impl Fixture {
 }
 
 async fn tops(reader: &ShardReader) -> Vec<TreeNode> {
-    reader.seen_by(&Access::all()).tree_tops(SHARD, &[], 100).await.unwrap()
+    reader.with_access(&Access::all()).tree_tops(SHARD, &[], 100).await.unwrap()
 }
 
 /// Returns the summaries of all nodes that can be reached, by names that identify the nodes.
@@ -108,7 +108,8 @@ async fn reachable(reader: &ShardReader) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut todo = tops(reader).await;
     while let Some(node) = todo.pop() {
-        let children = reader.seen_by(&Access::all()).tree_children(SHARD, &node.id).await.unwrap();
+        let children =
+            reader.with_access(&Access::all()).tree_children(SHARD, &node.id).await.unwrap();
         assert_eq!(children.len(), node.children as usize, "{node:?}");
         assert_eq!(
             children.iter().map(|child| child.bytes).sum::<u64>(),
@@ -120,8 +121,8 @@ async fn reachable(reader: &ShardReader) -> BTreeMap<String, String> {
         // The key of a corpus tree node depends on versions, which are times, so its documents name
         // it.
         let name = match &node.id {
-            NodeId::Document { .. } => node.id.to_string(),
-            NodeId::Upper { .. } => format!("{:?}", node.documents),
+            TreeNodeId::Document { .. } => node.id.to_string(),
+            TreeNodeId::Upper { .. } => format!("{:?}", node.documents),
         };
         let before = found.insert(format!("{name} {}", node.children), node.summary.clone());
         assert!(before.is_none(), "{node:?} is reached twice");
@@ -160,8 +161,11 @@ async fn a_tree_is_shown_once_it_is_whole_and_only_of_the_live_version() {
     assert_eq!((counts.nodes, counts.unstructured), (8, 0));
     // The segments' texts and extractions.
     let segment = SegmentId { document_id: id("a"), version: versions[0].1, ordinal: 4 };
-    let texts =
-        reader.seen_by(&Access::all()).segment_texts(std::slice::from_ref(&segment)).await.unwrap();
+    let texts = reader
+        .with_access(&Access::all())
+        .segment_texts(std::slice::from_ref(&segment))
+        .await
+        .unwrap();
     assert_eq!(texts[0].1.of(&texts[0].2.document.text), Some("five\n"));
     let segments = reader.read_segments(&[id("a")]).await.unwrap().remove(0);
     assert_eq!(segments.segments.len(), 5);
@@ -170,9 +174,9 @@ async fn a_tree_is_shown_once_it_is_whole_and_only_of_the_live_version() {
     let reader = fixture.reader();
     assert!(tops(&reader).await.is_empty());
     assert!(
-        reader.seen_by(&Access::all()).tree_children(SHARD, &root.id).await.unwrap().is_empty()
+        reader.with_access(&Access::all()).tree_children(SHARD, &root.id).await.unwrap().is_empty()
     );
-    assert!(reader.seen_by(&Access::all()).segment_texts(&[segment]).await.unwrap().is_empty());
+    assert!(reader.with_access(&Access::all()).segment_texts(&[segment]).await.unwrap().is_empty());
     let made = reader.made_nodes(&[id("a")]).await.unwrap();
     assert!(made[&versions[0]].iter().any(|row| row.summary == "ONE\n"));
     fixture.structure().await;
@@ -191,10 +195,11 @@ async fn nodes_above_documents_are_there_as_far_as_they_are_made() {
     assert_eq!(tops(&fixture.reader()).await.len(), 20);
     // If there are too many, those that cover the documents found come first.
     let first = [id("d17"), id("unknown")];
-    let some = fixture.reader().seen_by(&Access::all()).tree_tops(SHARD, &first, 3).await.unwrap();
+    let some =
+        fixture.reader().with_access(&Access::all()).tree_tops(SHARD, &first, 3).await.unwrap();
     assert_eq!((some.len(), &some[0].documents.0), (3, &id("d17")));
-    let gaps = fixture.reader().upper_gaps(1).await.unwrap();
-    let row = UpperRow { key: gaps[0].key, level: gaps[0].level, summary: "first".to_owned() };
+    let gaps = fixture.reader().missing_tree_nodes(1).await.unwrap();
+    let row = CorpusTreeRow { key: gaps[0].key, level: gaps[0].level, summary: "first".to_owned() };
     fixture.shard.commit_upper(vec![row.clone(), row]).await.unwrap();
     let shown = tops(&fixture.reader()).await;
     assert_eq!(shown.iter().filter(|node| node.summary == "first").count(), 1);

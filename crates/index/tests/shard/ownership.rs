@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use clew_core::{DocumentId, ErrorKind, ListQuery, Novelty, Stage, Timestamp, Version};
 use clew_index::{
-    Error, Failure, MaintenancePlan, Place, Shard, Step, TableKind, Takeover, Tuning,
+    Error, Failure, MaintenancePlan, MaintenanceStep, ShardWriter, Storage, TableKind, Takeover,
+    Tuning,
 };
 use futures::TryStreamExt;
 use lancedb::query::{ExecutableQuery, QueryBase};
@@ -28,12 +29,13 @@ fn tuning() -> Tuning {
     Tuning { index_rows: 4, vector_index_rows: 4, ..Tuning::default() }
 }
 
-async fn owner(folder: &Path, name: &str) -> clew_index::Result<Shard> {
-    Shard::open(&Place::from(folder), settings(tuning()), Takeover::By(name.to_owned())).await
+async fn owner(folder: &Path, name: &str) -> clew_index::Result<ShardWriter> {
+    ShardWriter::open(&Storage::from(folder), settings(tuning()), Takeover::By(name.to_owned()))
+        .await
 }
 
 /// Returns the documents of a shard, with the texts of the versions that readers see.
-async fn contents(shard: &Shard) -> BTreeMap<DocumentId, String> {
+async fn contents(shard: &ShardWriter) -> BTreeMap<DocumentId, String> {
     let reader = shard.reader();
     let all = ListQuery { after: None, limit: usize::MAX, state: None };
     let mut contents = BTreeMap::new();
@@ -57,7 +59,7 @@ fn files(folder: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-async fn index_all(shard: &mut Shard, now: i64) {
+async fn index_all(shard: &mut ShardWriter, now: i64) {
     let reader = shard.reader();
     let due = reader.due(at(now), 1000, &Default::default());
     let wanted: Vec<_> = due.into_iter().map(|due| (due.document_id, due.version)).collect();
@@ -67,7 +69,7 @@ async fn index_all(shard: &mut Shard, now: i64) {
 }
 
 /// Returns a shard of owner `a` on which each kind of write has something to do.
-async fn prepared(folder: &Path) -> Shard {
+async fn prepared(folder: &Path) -> ShardWriter {
     let mut first = owner(folder, "first").await.unwrap();
     for i in 0..4 {
         let documents = (0..2).map(|j| document(&format!("d{i}{j}"), "plain text")).collect();
@@ -96,10 +98,10 @@ enum Write {
     Failures,
     Forget,
     Erase,
-    Step(Step),
+    Step(MaintenanceStep),
 }
 
-async fn write(shard: &mut Shard, write: Write) -> clew_index::Result<()> {
+async fn write(shard: &mut ShardWriter, write: Write) -> clew_index::Result<()> {
     match write {
         Write::Accept => {
             shard.accept(vec![document("late", "too late")], at(50)).await?;
@@ -138,15 +140,15 @@ const WRITES: [Write; 14] = [
     Write::Failures,
     Write::Forget,
     Write::Erase,
-    Write::Step(Step::Sweep),
-    Write::Step(Step::Compact(TableKind::Sources)),
-    Write::Step(Step::Compact(TableKind::Chunks)),
-    Write::Step(Step::BuildIndexes(TableKind::Chunks)),
-    Write::Step(Step::BuildVectorIndex),
-    Write::Step(Step::RefreshIndexes(TableKind::Sources)),
-    Write::Step(Step::Prune(TableKind::Sources)),
-    Write::Step(Step::Prune(TableKind::Chunks)),
-    Write::Step(Step::Prune(TableKind::Failures)),
+    Write::Step(MaintenanceStep::Sweep),
+    Write::Step(MaintenanceStep::Compact(TableKind::Sources)),
+    Write::Step(MaintenanceStep::Compact(TableKind::Chunks)),
+    Write::Step(MaintenanceStep::BuildIndexes(TableKind::Chunks)),
+    Write::Step(MaintenanceStep::BuildVectorIndex),
+    Write::Step(MaintenanceStep::RefreshIndexes(TableKind::Sources)),
+    Write::Step(MaintenanceStep::Prune(TableKind::Sources)),
+    Write::Step(MaintenanceStep::Prune(TableKind::Chunks)),
+    Write::Step(MaintenanceStep::Prune(TableKind::Failures)),
 ];
 
 #[tokio::test]
@@ -309,7 +311,7 @@ async fn what_owners_acknowledged_is_there_however_often_the_shard_changes_hands
                     Err(error) => panic!("{error:?}"),
                 }
                 if i % 5 == 4 {
-                    let steps = TableKind::ALL.map(Step::Prune).to_vec();
+                    let steps = TableKind::ALL.map(MaintenanceStep::Prune).to_vec();
                     match shard.maintain(&MaintenancePlan { steps }, PATIENCE).await {
                         Ok(_) => {}
                         Err(Error::LostRace { .. }) => break,
@@ -353,7 +355,7 @@ fn acts() -> impl Strategy<Value = Vec<(usize, Act)>> {
 }
 
 /// Does an action as an owner. Returns whether it succeeded.
-async fn act(shard: &mut Shard, act: &Act, now: i64) -> bool {
+async fn act(shard: &mut ShardWriter, act: &Act, now: i64) -> bool {
     let done = match act {
         Act::TakeOver => Ok(()),
         Act::Accept(name, text) => {
@@ -375,8 +377,10 @@ async fn act(shard: &mut Shard, act: &Act, now: i64) -> bool {
             }
         }
         Act::Maintain => {
-            let steps = TableKind::ALL.map(Step::Compact).into_iter();
-            let steps = steps.chain([Step::Erase]).chain(TableKind::ALL.map(Step::Prune));
+            let steps = TableKind::ALL.map(MaintenanceStep::Compact).into_iter();
+            let steps = steps
+                .chain([MaintenanceStep::Erase])
+                .chain(TableKind::ALL.map(MaintenanceStep::Prune));
             let plan = MaintenancePlan { steps: steps.collect() };
             shard.maintain(&plan, PATIENCE).await.map(drop)
         }
@@ -396,7 +400,7 @@ fn two_owners_in_any_order_leave_exactly_what_was_acknowledged() {
         runtime.block_on(async {
             let temporary = tempfile::tempdir().unwrap();
             let folder = temporary.path().join("shard-0");
-            let mut owners: [Option<Shard>; 2] = [None, None];
+            let mut owners: [Option<ShardWriter>; 2] = [None, None];
             let mut newest = None;
             let mut model: BTreeMap<DocumentId, String> = BTreeMap::new();
             for (now, (who, what)) in acts.iter().enumerate() {

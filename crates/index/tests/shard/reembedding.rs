@@ -7,7 +7,9 @@ use clew_core::{
     Access, Candidates, CheckQuery, Chunking, CorpusSettings, EncoderIdentity, ReembedStep,
     SearchMode, Timestamp,
 };
-use clew_index::{DerivedDocument, Error, Shard, ShardReader, ShardSettings, Step, Tuning};
+use clew_index::{
+    DerivedDocument, Error, MaintenanceStep, ShardReader, ShardSettings, ShardWriter, Tuning,
+};
 
 use crate::fixture::{Search, derive, document, embed, id, model, open};
 
@@ -16,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Corpus of one shard in a folder. The vectors of its models depend on the words.
 struct Moving {
     corpus: CorpusSettings,
-    shard: Shard,
+    shard: ShardWriter,
     folder: tempfile::TempDir,
     tuning: Tuning,
 }
@@ -88,7 +90,7 @@ impl Moving {
         let mut query = search.query();
         query.vector = Some(vector(encoder.unwrap_or(&self.corpus.encoder), text));
         query.encoder = encoder.map_or_else(String::new, EncoderIdentity::fingerprint);
-        self.reader().seen_by(&Access::all()).candidates(&query).await
+        self.reader().with_access(&Access::all()).candidates(&query).await
     }
 
     /// Asserts that every document is found first by its own words, with the searched model and
@@ -105,11 +107,11 @@ impl Moving {
             }
         }
         let query = CheckQuery { after: None, limit: 100 };
-        let checked = self.reader().seen_by(&Access::all()).check(&query).await.unwrap();
+        let checked = self.reader().with_access(&Access::all()).check(&query).await.unwrap();
         assert!(checked.breaches.is_empty(), "{:?}", checked.breaches);
     }
 
-    async fn maintain(&mut self) -> Vec<Step> {
+    async fn maintain(&mut self) -> Vec<MaintenanceStep> {
         let plan = self.shard.maintenance_plan().await.unwrap();
         self.shard.maintain(&plan, PATIENCE).await.unwrap().done
     }
@@ -197,7 +199,7 @@ async fn every_document_is_found_by_both_models_until_one_is_given_up() {
     assert_eq!(moving.make(9).await, 1);
     let names = ["basalt", "cobalt", "dolomite", "erbium", "fluorite"];
     moving.assert_found(&names, &[&next]).await;
-    assert!(moving.maintain().await.contains(&Step::DropVectors));
+    assert!(moving.maintain().await.contains(&MaintenanceStep::DropVectors));
     moving.assert_found(&names, &[&next]).await;
     let refused = moving.search("basalt", Some(&first)).await.unwrap_err();
     assert!(matches!(refused, Error::OtherVectors), "{refused}");
@@ -210,7 +212,7 @@ async fn every_document_is_found_by_both_models_until_one_is_given_up() {
     assert_eq!(moving.make(9).await, 5);
     moving.assert_found(&names, &[&first, &next]).await;
     moving.take(ReembedStep::Abandon).await;
-    assert!(moving.maintain().await.contains(&Step::DropVectors));
+    assert!(moving.maintain().await.contains(&MaintenanceStep::DropVectors));
     moving.assert_found(&names, &[&next]).await;
     moving.take(ReembedStep::Start(first.clone())).await;
     assert_eq!(moving.outdated(), 5);
@@ -220,7 +222,7 @@ async fn every_document_is_found_by_both_models_until_one_is_given_up() {
 async fn vectors_that_linger_are_dropped_later() {
     let mut moving = a_move(Tuning::default()).await;
     moving.take(ReembedStep::Confirm).await;
-    assert!(!moving.maintain().await.contains(&Step::DropVectors));
+    assert!(!moving.maintain().await.contains(&MaintenanceStep::DropVectors));
     moving.assert_found(&["basalt", "cobalt", "dolomite", "erbium"], &[&model("first", 16)]).await;
 }
 

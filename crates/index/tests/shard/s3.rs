@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use clew_core::{Access, Chunking, CorpusSettings, ErrorKind, ShardIndex, Timestamp};
 use clew_index::{
-    Error, Location, ObjectStoreSettings, Place, Registry, Shard, TableStatistics, Takeover, Tuning,
+    Error, ObjectStoreSettings, Registry, ShardWriter, Storage, StorageUrl, TableStatistics,
+    Takeover, Tuning,
 };
 use clew_testkit::S3Server;
 use futures::TryStreamExt;
@@ -23,7 +24,7 @@ fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-fn location(server: &S3Server) -> Location {
+fn location(server: &S3Server) -> StorageUrl {
     let settings = ObjectStoreSettings {
         endpoint: Some(server.endpoint()),
         access_key_id: Some("test".to_owned()),
@@ -31,7 +32,7 @@ fn location(server: &S3Server) -> Location {
         allow_http: true,
         ..ObjectStoreSettings::default()
     };
-    Location::try_new(&server.url(), &settings).unwrap()
+    StorageUrl::try_new(&server.url(), &settings).unwrap()
 }
 
 async fn server() -> S3Server {
@@ -44,7 +45,7 @@ fn corpus(name: &str, created_at: i64) -> CorpusSettings {
 }
 
 /// Returns a registry and the place of a shard of its only corpus.
-async fn made(server: &S3Server) -> (Registry, Place) {
+async fn made(server: &S3Server) -> (Registry, Storage) {
     let registry = Registry::open(&location(server)).await.unwrap();
     let notes = corpus("notes", 1);
     registry.create(&notes).await.unwrap();
@@ -52,16 +53,16 @@ async fn made(server: &S3Server) -> (Registry, Place) {
     (registry, place)
 }
 
-async fn open(place: &Place, takeover: Takeover) -> clew_index::Result<Shard> {
+async fn open(place: &Storage, takeover: Takeover) -> clew_index::Result<ShardWriter> {
     let tuning = Tuning { index_rows: 4, vector_index_rows: 4, ..Tuning::default() };
-    Box::pin(Shard::open(place, settings(tuning), takeover)).await
+    Box::pin(ShardWriter::open(place, settings(tuning), takeover)).await
 }
 
 fn by(owner: &str) -> Takeover {
     Takeover::By(owner.to_owned())
 }
 
-async fn index_due(shard: &mut Shard) {
+async fn index_due(shard: &mut ShardWriter) {
     let reader = shard.reader();
     let due = reader.due(at(i64::MAX), 100, &Default::default());
     let wanted: Vec<_> = due.into_iter().map(|due| (due.document_id, due.version)).collect();
@@ -72,7 +73,7 @@ async fn index_due(shard: &mut Shard) {
 
 /// Offers a document as one of several owners. Returns its name if it was accepted, or `None` if
 /// another owner was faster.
-async fn offer(shard: &mut Shard, name: String, round: i64) -> Option<String> {
+async fn offer(shard: &mut ShardWriter, name: String, round: i64) -> Option<String> {
     match shard.accept(vec![document(&name, "text")], at(round + 1)).await {
         Ok(_) => Some(name),
         Err(Error::LostRace { .. }) => None,
@@ -89,7 +90,7 @@ async fn only_winner(race: [JoinHandle<Option<String>>; 2]) -> String {
 }
 
 /// Returns the names of all objects, and of those that hold `marker`.
-async fn objects(place: &Place, marker: &str) -> (Vec<String>, Vec<String>) {
+async fn objects(place: &Storage, marker: &str) -> (Vec<String>, Vec<String>) {
     let store = place.store().expect("a bucket");
     let all: Vec<_> = store.list(None).try_collect().await.unwrap();
     let (mut names, mut marked) = (Vec::new(), Vec::new());
@@ -274,7 +275,13 @@ async fn a_server_that_is_gone_is_unavailable_and_no_loss() {
     let started = Instant::now();
     let failed = [
         shard.accept(vec![document("b", "two")], at(3)).await.map(drop).unwrap_err(),
-        shard.reader().seen_by(&Access::all()).get(&[id("unread")]).await.map(drop).unwrap_err(),
+        shard
+            .reader()
+            .with_access(&Access::all())
+            .get(&[id("unread")])
+            .await
+            .map(drop)
+            .unwrap_err(),
         registry.list().await.map(drop).unwrap_err(),
         open(&place, by("b")).await.map(drop).unwrap_err(),
     ];

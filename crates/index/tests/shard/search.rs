@@ -6,7 +6,7 @@ use clew_core::{
     Access, AttributeName, CandidateQuery, Document, Filter, Grouping, Hit, SearchMode, TimeRange,
     Timestamp,
 };
-use clew_index::{DerivedDocument, Error, Step, Tuning};
+use clew_index::{DerivedDocument, Error, MaintenanceStep, Tuning};
 use proptest::prelude::*;
 
 use crate::fixture::{DIMENSION, Fixture, Search, document, embed, id};
@@ -221,7 +221,7 @@ async fn filters_hold_with_and_without_indexes() {
             }
         }
         let plan = fixture.shard.maintenance_plan().await.unwrap();
-        assert_eq!(plan.steps.contains(&Step::BuildVectorIndex), !has_indexes);
+        assert_eq!(plan.steps.contains(&MaintenanceStep::BuildVectorIndex), !has_indexes);
         fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
     }
 }
@@ -259,7 +259,7 @@ async fn a_search_without_words_or_with_a_bad_vector() {
             limit: 3,
             exact: false,
         };
-        let error = reader.seen_by(&Access::all()).candidates(&query).await.unwrap_err();
+        let error = reader.with_access(&Access::all()).candidates(&query).await.unwrap_err();
         assert!(matches!(error, Error::Invalid { field: "query.vector", .. }));
     }
 }
@@ -286,7 +286,7 @@ async fn the_vector_index_keeps_its_recall() {
     }
     fixture.shard.commit_derived(derived).await.unwrap();
     let plan = fixture.shard.maintenance_plan().await.unwrap();
-    assert!(plan.steps.contains(&Step::BuildVectorIndex), "{plan:?}");
+    assert!(plan.steps.contains(&MaintenanceStep::BuildVectorIndex), "{plan:?}");
     fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
 
     let reader = fixture.reader();
@@ -305,7 +305,7 @@ async fn the_vector_index_keeps_its_recall() {
                 limit: 10,
                 exact,
             };
-            let hits = reader.seen_by(&Access::all()).candidates(&query).await.unwrap().dense;
+            let hits = reader.with_access(&Access::all()).candidates(&query).await.unwrap().dense;
             let scores: HashMap<_, _> = hits.iter().map(|hit| (hit.chunk_id, hit.score)).collect();
             top.push(scores);
         }

@@ -9,7 +9,7 @@ use clew_core::{
     EncoderIdentity, MemoryPart, MemoryRecord, ReembedStep, Restoration, RestoreStep, ShardCopy,
     ShardIndex, SnapshotDeletion, SnapshotName, Span, StructureSettings, Timestamp, placement,
 };
-use clew_index::{Error, Place, Registry, Shard, ShardReader, Snapshots, Takeover, Tuning};
+use clew_index::{Error, Registry, ShardReader, ShardWriter, Snapshots, Storage, Takeover, Tuning};
 use clew_testkit::{Fault, FaultyStore};
 use futures::TryStreamExt;
 use object_store::memory::InMemory;
@@ -57,8 +57,8 @@ fn corpus() -> CorpusSettings {
 
 /// Data directory and a place of snapshots.
 struct World {
-    data: Place,
-    place: Place,
+    data: Storage,
+    place: Storage,
     snapshots: Snapshots,
     registry: Registry,
     corpus: CorpusSettings,
@@ -70,13 +70,13 @@ struct World {
 impl World {
     async fn in_folders() -> Self {
         let temporary = tempfile::tempdir().unwrap();
-        let place = |name: &str| Place::from(temporary.path().join(name).as_path());
+        let place = |name: &str| Storage::from(temporary.path().join(name).as_path());
         let (data, place) = (place("data"), place("snapshots"));
         Self::new(data, place, Some(temporary)).await
     }
 
     async fn in_stores() -> Self {
-        let place = |prefix| Place::in_store(Arc::new(InMemory::new()), prefix);
+        let place = |prefix| Storage::in_store(Arc::new(InMemory::new()), prefix);
         Self::new(place("some/where"), place("else/where"), None).await
     }
 
@@ -84,20 +84,22 @@ impl World {
         [Self::in_folders().await, Self::in_stores().await]
     }
 
-    async fn new(data: Place, place: Place, temporary: Option<tempfile::TempDir>) -> Self {
+    async fn new(data: Storage, place: Storage, temporary: Option<tempfile::TempDir>) -> Self {
         let registry = Registry::open_place(&data).await.unwrap();
         registry.create(&corpus()).await.unwrap();
         let snapshots = Snapshots::in_place(place.clone());
         Self { data, place, snapshots, registry, corpus: corpus(), now: 50, _temporary: temporary }
     }
 
-    async fn open(&self, index: u32) -> Shard {
+    async fn open(&self, index: u32) -> ShardWriter {
         let place = self.registry.shard_place(&self.corpus, ShardIndex(index));
         let settings = settings(TUNING);
-        Box::pin(Shard::open(&place, settings, Takeover::By("test".to_owned()))).await.unwrap()
+        Box::pin(ShardWriter::open(&place, settings, Takeover::By("test".to_owned())))
+            .await
+            .unwrap()
     }
 
-    async fn open_all(&self) -> Vec<Shard> {
+    async fn open_all(&self) -> Vec<ShardWriter> {
         let mut shards = Vec::new();
         for index in 0..SHARDS {
             shards.push(self.open(index).await);
@@ -108,10 +110,10 @@ impl World {
     /// Copies a shard step by step, and calls `between` after each step but the last.
     async fn copy(
         &self,
-        shard: &mut Shard,
+        shard: &mut ShardWriter,
         index: u32,
         budget: Duration,
-        mut between: impl AsyncFnMut(&mut Shard, usize),
+        mut between: impl AsyncFnMut(&mut ShardWriter, usize),
     ) -> String {
         for step in 0.. {
             let copy = self.step(shard, index, budget).await.unwrap();
@@ -126,7 +128,7 @@ impl World {
 
     async fn step(
         &self,
-        shard: &Shard,
+        shard: &ShardWriter,
         index: u32,
         budget: Duration,
     ) -> clew_index::Result<ShardCopy> {
@@ -136,7 +138,7 @@ impl World {
     }
 
     /// Takes a snapshot at once.
-    async fn take(&self, shards: &mut [Shard]) {
+    async fn take(&self, shards: &mut [ShardWriter]) {
         let mut digests = Vec::new();
         for (index, shard) in (0..).zip(shards) {
             digests.push(self.copy(shard, index, LONG, async |_, _| {}).await);
@@ -184,7 +186,7 @@ impl World {
     }
 
     /// Opens the restored corpus, which must exist.
-    async fn found_again(&mut self) -> Vec<Shard> {
+    async fn found_again(&mut self) -> Vec<ShardWriter> {
         self.corpus = self.registry.get(&notes()).await.unwrap();
         assert_eq!(self.corpus, CorpusSettings { created_at: at(50), ..corpus() });
         self.open_all().await
@@ -197,7 +199,7 @@ fn entries_below(folder: &std::path::Path) -> usize {
 }
 
 /// Accepts documents in their shards and commits their chunks.
-async fn ingest(shards: &mut [Shard], names: &[String], text: &str, now: i64) {
+async fn ingest(shards: &mut [ShardWriter], names: &[String], text: &str, now: i64) {
     for (index, shard) in (0..).map(ShardIndex).zip(shards) {
         let is_here = |name: &&String| placement::shard_of(&id(name), SHARDS) == index;
         let here: Vec<_> = names.iter().filter(is_here).collect();
@@ -208,7 +210,7 @@ async fn ingest(shards: &mut [Shard], names: &[String], text: &str, now: i64) {
     }
 }
 
-async fn derive_due(shard: &mut Shard) {
+async fn derive_due(shard: &mut ShardWriter) {
     let reader = shard.reader();
     let due = reader.due(at(i64::MAX), 1_000, &Default::default());
     let wanted: Vec<_> = due.into_iter().map(|due| (due.document_id, due.version)).collect();
@@ -217,7 +219,7 @@ async fn derive_due(shard: &mut Shard) {
     shard.commit_derived(derived).await.unwrap();
 }
 
-async fn maintain(shard: &mut Shard) {
+async fn maintain(shard: &mut ShardWriter) {
     let plan = shard.maintenance_plan().await.unwrap();
     shard.maintain(&plan, LONG).await.unwrap();
 }
@@ -236,7 +238,7 @@ async fn found(reader: &ShardReader, text: &str) -> Vec<(String, f32)> {
 
 async fn assert_sound(reader: &ShardReader) {
     let checked = reader
-        .seen_by(&Access::all())
+        .with_access(&Access::all())
         .check(&CheckQuery { after: None, limit: 1_000 })
         .await
         .unwrap();
@@ -244,7 +246,7 @@ async fn assert_sound(reader: &ShardReader) {
 }
 
 /// Returns the names of the files in a place that hold a text.
-async fn files_with(place: &Place, marker: &str) -> Vec<String> {
+async fn files_with(place: &Storage, marker: &str) -> Vec<String> {
     match place.store() {
         Some(store) => {
             let mut marked = Vec::new();
@@ -376,7 +378,7 @@ async fn what_is_left_out_does_not_come_back_and_what_was_forgotten_before_is_in
         // Forgotten when a part of it has already been copied.
         let mut digests = Vec::new();
         for (number, shard) in (0..).zip(&mut shards) {
-            let forget = async |shard: &mut Shard, step: usize| {
+            let forget = async |shard: &mut ShardWriter, step: usize| {
                 if number == index && step == 2 {
                     shard.forget(&[id("before")]).await.unwrap();
                     let refused = world.step(shard, index, LONG).await;
@@ -574,8 +576,8 @@ async fn a_snapshot_that_is_being_taken_or_restored_from_is_not_deleted() {
 #[tokio::test]
 async fn a_deletion_that_is_cut_short_leaves_the_snapshot_whole_or_gone() {
     let kept = Arc::new(InMemory::new());
-    let in_store = |store: Arc<dyn ObjectStore>| Place::in_store(store, "else/where");
-    let data = Place::in_store(Arc::new(InMemory::new()), "some/where");
+    let in_store = |store: Arc<dyn ObjectStore>| Storage::in_store(store, "else/where");
+    let data = Storage::in_store(Arc::new(InMemory::new()), "some/where");
     let world = World::new(data, in_store(Arc::clone(&kept) as _), None).await;
     let mut shards = world.open_all().await;
     ingest(&mut shards, &names(0..8), "text", 1).await;
@@ -621,7 +623,7 @@ async fn a_deletion_that_is_cut_short_leaves_the_snapshot_whole_or_gone() {
 }
 
 /// Takes the first step of a snapshot of that name.
-async fn world_step(snapshots: &Snapshots, shard: &Shard) -> clew_index::Result<ShardCopy> {
+async fn world_step(snapshots: &Snapshots, shard: &ShardWriter) -> clew_index::Result<ShardCopy> {
     let (reader, name) = (shard.reader(), nightly());
     Box::pin(reader.copy_to_snapshot(snapshots, &name, ShardIndex(0), NO_TIME)).await
 }

@@ -49,7 +49,7 @@ async fn an_addition_replaces_nothing_and_may_be_repeated() {
     };
     let offers = || vec![addition("a", "one"), addition("b", "two")];
     let first = fixture.shard.accept_offers(offers(), at(5)).await.unwrap();
-    let versions = |outcomes: Vec<clew_index::Outcome>| -> Vec<_> {
+    let versions = |outcomes: Vec<clew_index::OfferResult>| -> Vec<_> {
         outcomes.into_iter().map(|outcome| outcome.map(|accepted| accepted.version)).collect()
     };
     let [a, b] = versions(first).try_into().unwrap();

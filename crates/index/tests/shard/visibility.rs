@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::record_batch::RecordBatch;
 use clew_core::SearchMode;
-use clew_index::Step;
+use clew_index::MaintenanceStep;
 use futures::TryStreamExt;
 use lancedb::query::ExecutableQuery;
 
@@ -112,7 +112,7 @@ async fn a_late_writer_neither_brings_back_what_is_gone_nor_shadows_what_is_newe
     assert_eq!(fixture.shard.statistics().await.unwrap().chunks.rows, 3);
 
     let plan = fixture.shard.maintenance_plan().await.unwrap();
-    assert_eq!(plan.steps[0], Step::Sweep);
+    assert_eq!(plan.steps[0], MaintenanceStep::Sweep);
     fixture.shard.maintain(&plan, std::time::Duration::from_secs(5)).await.unwrap();
     assert_eq!(fixture.shard.statistics().await.unwrap().chunks.rows, 1);
 }

@@ -24,7 +24,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use clew_model::DeviceChoice;
 use clew_model::memory::training::{
-    AdamW, Layout, Rate, Sequences, Step, Trained, Trainer, TrainerOptions, Training,
+    AdamW, LearningRate, MemoryTokenLayout, Sequences, Trained, Trainer, TrainerOptions, Training,
+    TrainingStep,
 };
 
 use measure::{Measured, Questions};
@@ -69,7 +70,7 @@ fn main() -> anyhow::Result<()> {
         [("base-recall", Task::BaseRecall, base_recall_steps), ("base", Task::Base, base_steps)]
     {
         let sequences = texts.sequences(steps * BATCH, task)?;
-        let layout = Layout::default();
+        let layout = MemoryTokenLayout::default();
         let training = Training::load(&base, DeviceChoice::Cpu, Trained::All, &layout)?;
         base = train(name, training, sequences, steps, &out)?;
     }
@@ -78,7 +79,7 @@ fn main() -> anyhow::Result<()> {
     let with_memory = {
         let sequences = texts.sequences(memory_steps * BATCH, Task::Texts)?;
         let (window, ratios) = (Some(WINDOW), Some(RATIOS.to_vec()));
-        let layout = Layout { window, ratios, ..Layout::default() };
+        let layout = MemoryTokenLayout { window, ratios, ..MemoryTokenLayout::default() };
         let training = Training::load(&base, DeviceChoice::Cpu, Trained::Memory, &layout)?;
         std::fs::create_dir_all(&untrained)?;
         training.write(&untrained)?;
@@ -86,7 +87,7 @@ fn main() -> anyhow::Result<()> {
     };
     let tuned = {
         let sequences = texts.sequences(recall_steps * BATCH, Task::Recall)?;
-        let layout = Layout::default();
+        let layout = MemoryTokenLayout::default();
         let training = Training::load(&with_memory, DeviceChoice::Cpu, Trained::Memory, &layout)?;
         train("recall", training, sequences, recall_steps, &out)?
     };
@@ -119,7 +120,7 @@ fn train(
     steps: usize,
     out: &Path,
 ) -> anyhow::Result<PathBuf> {
-    let rate = Rate { peak: RATE, warm_up: steps / 20, steps };
+    let rate = LearningRate { peak: RATE, warm_up: steps / 20, steps };
     let options = TrainerOptions {
         rate,
         adamw: AdamW { square_kept: 0.98, ..AdamW::default() },
@@ -129,7 +130,7 @@ fn train(
         ..TrainerOptions::new(steps, RATE, RATIOS.to_vec())
     };
     let mut trainer = Trainer::open(training, sequences, options, &out.join(name))?;
-    let tell = |step: &Step| {
+    let tell = |step: &TrainingStep| {
         if step.step.is_multiple_of(20) {
             let speed = step.tokens as f64 / step.seconds;
             eprintln!("{name} {}: loss {:.3}, {speed:.0} tokens/s", step.step, step.loss);

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use clew_model::decoder::Wanted;
-use clew_model::memory::{Memory, MemoryModel, Reading, Schedule, Uncompressed};
+use clew_model::decoder::WantedLogits;
+use clew_model::memory::{MemoryInput, MemoryModel, MemoryState, RatioSchedule, Uncompressed};
 use clew_model::{DeviceChoice, Precision};
 use serde::Serialize;
 
@@ -128,23 +128,23 @@ fn differences(from: &[f64], what: &[f64]) -> Vec<f64> {
 }
 
 /// Returns a memory in which everything after the context is read uncompressed, as in training.
-fn empty(model: &MemoryModel, ratio: usize) -> Memory {
+fn empty(model: &MemoryModel, ratio: usize) -> MemoryState {
     let uncompressed = Uncompressed { first: 0, from: Some(CONTEXT) };
-    model.memory_beside(Schedule::told(vec![ratio]), uncompressed)
+    model.memory_beside(RatioSchedule::told(vec![ratio]), uncompressed)
 }
 
-fn remembered(model: &MemoryModel, ratio: usize, context: &[u32]) -> anyhow::Result<Memory> {
+fn remembered(model: &MemoryModel, ratio: usize, context: &[u32]) -> anyhow::Result<MemoryState> {
     let mut memory = empty(model, ratio);
-    let wanted = Wanted::Nothing;
-    model.read(&mut [Reading { memory: &mut memory, tokens: context, wanted }])?;
+    let wanted = WantedLogits::Nothing;
+    model.read(&mut [MemoryInput { memory: &mut memory, tokens: context, wanted }])?;
     Ok(memory)
 }
 
 /// Returns the mean cross-entropy of all tokens of a window but its first, which has no token
 /// before it if there is no context.
-fn losses(model: &MemoryModel, memory: &mut Memory, window: &[u32]) -> anyhow::Result<f64> {
-    let wanted = Wanted::All;
-    let logits = model.read(&mut [Reading { memory, tokens: window, wanted }])?;
+fn losses(model: &MemoryModel, memory: &mut MemoryState, window: &[u32]) -> anyhow::Result<f64> {
+    let wanted = WantedLogits::All;
+    let logits = model.read(&mut [MemoryInput { memory, tokens: window, wanted }])?;
     let pairs = logits.iter().zip(&window[1..]);
     let sum: f64 = pairs.map(|(logits, next)| cross_entropy(logits, *next)).sum();
     Ok(sum / (window.len() - 1) as f64)
@@ -165,8 +165,8 @@ fn recall(
     let mut all = Vec::new();
     for (context, asked) in contexts {
         let mut memory = remembered(model, ratio, context)?;
-        let (memory, tokens, wanted) = (&mut memory, &[asked.question][..], Wanted::Last);
-        let logits = model.read(&mut [Reading { memory, tokens, wanted }])?;
+        let (memory, tokens, wanted) = (&mut memory, &[asked.question][..], WantedLogits::Last);
+        let logits = model.read(&mut [MemoryInput { memory, tokens, wanted }])?;
         let is_right = likeliest(&logits[0]) == Some(asked.fact);
         all.push(if is_right { 1.0 } else { 0.0 });
     }

@@ -7,7 +7,7 @@
 //! 3, ask for a value behind a key that is apart from it; that takes a small model longer.)
 
 use anyhow::{Context, ensure};
-use clew_model::memory::training::{Sequence, Sequences};
+use clew_model::memory::training::{Sequences, TrainingSequence};
 use clew_tokenizer::TextTokenizer;
 use fastrand::Rng;
 
@@ -114,14 +114,14 @@ impl Texts {
         (text, asked)
     }
 
-    fn text(&mut self, length: usize) -> anyhow::Result<Sequence> {
-        Ok(Sequence::of(piece(&self.learnt, length, &mut self.random))?)
+    fn text(&mut self, length: usize) -> anyhow::Result<TrainingSequence> {
+        Ok(TrainingSequence::of(piece(&self.learnt, length, &mut self.random))?)
     }
 
     /// Returns a sequence of hardly anything but repeated questions and facts, from which recall is
     /// learnt first. It has about `length` tokens, with at most `words` tokens of a book between
     /// two facts.
-    fn facts(&mut self, length: usize, words: usize) -> anyhow::Result<Sequence> {
+    fn facts(&mut self, length: usize, words: usize) -> anyhow::Result<TrainingSequence> {
         let count = self.random.usize(2..=MOST_FACTS);
         let facts = self.some_facts(count);
         let (mut tokens, mut counted) = (Vec::new(), Vec::new());
@@ -138,12 +138,12 @@ impl Texts {
                 tokens.push(fact);
             }
         }
-        Ok(Sequence::masked(tokens, counted)?)
+        Ok(TrainingSequence::masked(tokens, counted)?)
     }
 
     /// Returns a text with planted facts, followed by a question for each of them. The answers are
     /// the labels.
-    fn recall(&mut self, length: usize) -> anyhow::Result<Sequence> {
+    fn recall(&mut self, length: usize) -> anyhow::Result<TrainingSequence> {
         let mut tokens = piece(&self.learnt, length, &mut self.random);
         let count = self.random.usize(1..=MOST_FACTS);
         let mut facts = self.some_facts(count);
@@ -154,7 +154,7 @@ impl Texts {
             tokens.extend([question, fact]);
             counted.extend([false, true]);
         }
-        Ok(Sequence::masked(tokens, counted)?)
+        Ok(TrainingSequence::masked(tokens, counted)?)
     }
 
     /// Returns facts of which no two answer the same question.

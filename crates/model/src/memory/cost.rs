@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::settings::MemorySettings;
+use super::settings::MemoryModelSettings;
 use crate::Error;
 use crate::decoder::config::DecoderConfig;
 use crate::folder::reader::FolderReader;
@@ -52,7 +52,7 @@ impl MemoryShape {
     /// [`Error::Unsupported`] if it is not that of a memory model.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let reader = FolderReader::new(folder);
-        let settings = MemorySettings::read(&reader)?;
+        let settings = MemoryModelSettings::read(&reader)?;
         let mut config = DecoderConfig::read(&reader)?;
         config.windows.fill(None);
         config.memory = Some(crate::decoder::config::MemoryParts {

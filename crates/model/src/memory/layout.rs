@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::schedule::{Schedule, is_ratio};
-use super::settings::{MemorySettings, Placement};
+use super::schedule::{RatioSchedule, is_ratio};
+use super::settings::{MemoryModelSettings, Placement};
 
 /// Contents of a memory without the tensors: how far it has read, and what each slot is.
 ///
@@ -26,7 +26,7 @@ pub struct Extent {
     fill: usize,
     /// Ratio of the open window, once it has begun.
     ratio: Option<usize>,
-    schedule: Schedule,
+    schedule: RatioSchedule,
     uncompressed: Uncompressed,
 }
 
@@ -108,7 +108,7 @@ impl Rows {
 
 impl Extent {
     /// Creates the extent of an empty memory.
-    pub(super) fn new(schedule: Schedule, uncompressed: Uncompressed) -> Self {
+    pub(super) fn new(schedule: RatioSchedule, uncompressed: Uncompressed) -> Self {
         Self {
             tokens: 0,
             sink: 0,
@@ -134,7 +134,7 @@ impl Extent {
 
     /// Returns whether reading with `settings` could have led here. The contents of a file may be
     /// anything.
-    pub(super) fn is_plausible(&self, settings: &MemorySettings) -> bool {
+    pub(super) fn is_plausible(&self, settings: &MemoryModelSettings) -> bool {
         let Self { tokens, windows, fill, ratio, schedule, uncompressed, .. } = self;
         let window = settings.window;
         let first = uncompressed.first.min(*tokens);
@@ -169,7 +169,7 @@ impl Extent {
         &mut self,
         tokens: &mut &[u32],
         memory_id: u32,
-        settings: &MemorySettings,
+        settings: &MemoryModelSettings,
     ) -> Rows {
         let known = self.tokens + tokens.len();
         let until_first = self.uncompressed.first.saturating_sub(self.tokens);
@@ -260,13 +260,24 @@ mod tests {
 
     const MEMORY: u32 = 1000;
 
-    fn settings(window: usize, placement: Placement) -> MemorySettings {
+    fn settings(window: usize, placement: Placement) -> MemoryModelSettings {
         let ratios = Ratios::one(window, window).unwrap();
         let projections = vec!['k', 'q', 'v'];
-        MemorySettings { window, placement, sink: 0, ratios, projections, begins_as: BeginsAs::Eos }
+        MemoryModelSettings {
+            window,
+            placement,
+            sink: 0,
+            ratios,
+            projections,
+            begins_as: BeginsAs::Eos,
+        }
     }
 
-    fn read_all(extent: &mut Extent, mut tokens: &[u32], settings: &MemorySettings) -> Vec<Rows> {
+    fn read_all(
+        extent: &mut Extent,
+        mut tokens: &[u32],
+        settings: &MemoryModelSettings,
+    ) -> Vec<Rows> {
         let mut all = Vec::new();
         while !tokens.is_empty() {
             all.push(extent.read(&mut tokens, MEMORY, settings));
@@ -276,7 +287,7 @@ mod tests {
 
     #[test]
     fn memory_tokens_follow_every_so_many_and_stay() {
-        let mut extent = Extent::new(Schedule::told(vec![2, 4]), Uncompressed::default());
+        let mut extent = Extent::new(RatioSchedule::told(vec![2, 4]), Uncompressed::default());
         let settings = settings(4, Placement::Interleaved);
         let rows = read_all(&mut extent, &[1, 2, 3, 4, 5, 6, 7, 8, 9], &settings);
         assert_eq!(rows[0].ids, [1, 2, MEMORY, 3, 4, MEMORY]);
@@ -293,7 +304,7 @@ mod tests {
     fn appended_memory_tokens_stand_and_see_by_step() {
         for (sees_earlier, positions) in [(true, [2, 5]), (false, [2, 4])] {
             let settings = settings(4, Placement::AppendedByStep { sees_earlier });
-            let mut extent = Extent::new(Schedule::told(vec![2]), Uncompressed::default());
+            let mut extent = Extent::new(RatioSchedule::told(vec![2]), Uncompressed::default());
             let rows = read_all(&mut extent, &[1, 2, 3, 4], &settings);
             assert_eq!(rows[0].ids, [1, 2, 3, 4, MEMORY, MEMORY]);
             assert_eq!(rows[0].positions[4..], positions);
@@ -312,7 +323,7 @@ mod tests {
     fn parts_of_a_text_stay_uncompressed() {
         let settings = settings(4, Placement::Interleaved);
         let uncompressed = Uncompressed { first: 2, from: Some(7) };
-        let mut extent = Extent::new(Schedule::told(vec![4]), uncompressed);
+        let mut extent = Extent::new(RatioSchedule::told(vec![4]), uncompressed);
         let tokens: Vec<u32> = (0..12).collect();
         let rows = read_all(&mut extent, &tokens, &settings);
         let lengths: Vec<usize> = rows.iter().map(|rows| rows.ids.len()).collect();
@@ -334,7 +345,7 @@ mod tests {
             let settings = settings(8, placement);
             let tokens: Vec<u32> = (0..tokens as u32).collect();
             let uncompressed = Uncompressed { first, from };
-            let mut at_once = Extent::new(Schedule::told(ratios), uncompressed);
+            let mut at_once = Extent::new(RatioSchedule::told(ratios), uncompressed);
             let mut in_pieces = at_once.clone();
             let whole = read_all(&mut at_once, &tokens, &settings);
             let (mut rest, mut parts) = (tokens.as_slice(), Vec::new());

@@ -4,8 +4,8 @@ use clew_core::{ChatMessage, ChatRole, Sampling};
 use clew_tokenizer::SpecialTokens;
 
 use super::prompts::{Draft, Prompts};
-use super::{Memory, MemoryModel, Ratios, Reading};
-use crate::decoder::Wanted;
+use super::{MemoryInput, MemoryModel, MemoryState, Ratios};
+use crate::decoder::WantedLogits;
 use crate::folder::folder_name;
 use crate::language::Language;
 use crate::sampler::Sampler;
@@ -130,7 +130,7 @@ impl MemoryReader {
     /// # Errors
     /// Returns [`Error::OptionUnavailable`] if the ratio does not divide the model's window, and
     /// [`Error::Device`] if the device fails.
-    pub fn begin(&self, ratio: usize) -> Result<Memory, Error> {
+    pub fn begin(&self, ratio: usize) -> Result<MemoryState, Error> {
         let window = self.model.settings().window;
         let ratios = Ratios::one(ratio, window).map_err(|_| Error::OptionUnavailable {
             option: "memory.ratio",
@@ -150,7 +150,7 @@ impl MemoryReader {
     /// Returns [`Error::Device`] if the device fails; the memory is then unusable.
     pub fn read(
         &self,
-        memory: &mut Memory,
+        memory: &mut MemoryState,
         title: &str,
         text: &str,
         go_on: &mut GoOn<'_>,
@@ -165,7 +165,7 @@ impl MemoryReader {
     ///
     /// # Errors
     /// Returns [`Error::Device`] if the device fails.
-    pub fn ready(&self, mut memory: Memory) -> Result<Memory, Error> {
+    pub fn ready(&self, mut memory: MemoryState) -> Result<MemoryState, Error> {
         self.feed(&mut memory, &self.after, &mut |_| true)?;
         self.model.prepare(&mut memory);
         Ok(memory)
@@ -180,7 +180,7 @@ impl MemoryReader {
     /// if the device fails.
     pub fn draft(
         &self,
-        memory: &Memory,
+        memory: &MemoryState,
         requests: &[DraftRequest],
         max_tokens: usize,
         go_on: &mut GoOn<'_>,
@@ -204,7 +204,7 @@ impl MemoryReader {
                 break;
             }
             is_first = false;
-            let mut readings: Vec<Reading<'_>> =
+            let mut readings: Vec<MemoryInput<'_>> =
                 open.iter_mut().map(|draft| draft.next()).collect();
             let logits = self.model.read(&mut readings)?;
             for (draft, mut logits) in open.into_iter().zip(logits) {
@@ -216,13 +216,13 @@ impl MemoryReader {
 
     fn feed(
         &self,
-        memory: &mut Memory,
+        memory: &mut MemoryState,
         tokens: &[u32],
         go_on: &mut GoOn<'_>,
     ) -> Result<bool, Error> {
         for tokens in tokens.chunks(TOKENS_AT_ONCE) {
-            let wanted = Wanted::Nothing;
-            self.model.read(&mut [Reading { memory, tokens, wanted }])?;
+            let wanted = WantedLogits::Nothing;
+            self.model.read(&mut [MemoryInput { memory, tokens, wanted }])?;
             if !go_on(tokens.len()) {
                 return Ok(false);
             }
@@ -233,7 +233,7 @@ impl MemoryReader {
 
 /// Draft that is being generated.
 struct Drafting {
-    memory: Memory,
+    memory: MemoryState,
     /// Prompt and draft.
     tokens: Vec<u32>,
     prompt: usize,
@@ -243,7 +243,7 @@ struct Drafting {
 }
 
 impl Drafting {
-    fn new(prompt: Vec<u32>, memory: Memory, reader: &MemoryReader) -> Self {
+    fn new(prompt: Vec<u32>, memory: MemoryState, reader: &MemoryReader) -> Self {
         let sampling = Sampling {
             repetition_penalty: reader.language.repetition_penalty,
             ..Sampling::default()
@@ -259,10 +259,14 @@ impl Drafting {
             || said.last().is_some_and(|token| reader.language.ends.contains(token))
     }
 
-    fn next(&mut self) -> Reading<'_> {
+    fn next(&mut self) -> MemoryInput<'_> {
         let unread = self.read;
         self.read = self.tokens.len();
-        Reading { memory: &mut self.memory, tokens: &self.tokens[unread..], wanted: Wanted::Last }
+        MemoryInput {
+            memory: &mut self.memory,
+            tokens: &self.tokens[unread..],
+            wanted: WantedLogits::Last,
+        }
     }
 
     fn say(&mut self, logits: &mut [f32]) -> Result<(), Error> {

@@ -73,19 +73,19 @@ impl Ratios {
     }
 
     /// Returns a schedule of these ratios. Random choices depend on `seed` only.
-    pub fn schedule(&self, seed: u64) -> Schedule {
+    pub fn schedule(&self, seed: u64) -> RatioSchedule {
         let Self { ratios, mix, window } = self.clone();
         let rule = match ratios.as_slice() {
             [ratio] => Rule::Always { ratio: *ratio },
             _ => Rule::Mixed { ratios, mix, window, seed },
         };
-        Schedule { rule, chosen: 0 }
+        RatioSchedule { rule, chosen: 0 }
     }
 }
 
 /// Ratios of the windows of one memory. Each is chosen when its window begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Schedule {
+pub struct RatioSchedule {
     rule: Rule,
     /// Number of windows that have begun.
     chosen: usize,
@@ -108,7 +108,7 @@ enum Rule {
     },
 }
 
-impl Schedule {
+impl RatioSchedule {
     /// Creates a schedule from the ratios of the first windows, each 0 or a divisor of the window.
     /// The last is that of all later windows. Without any, nothing is compressed.
     pub fn told(ratios: Vec<usize>) -> Self {
@@ -203,9 +203,9 @@ mod tests {
         for (known, ratio) in [(0, 2), (182, 2), (183, 4), (310, 4), (311, 8), (9999, 8)] {
             assert!(chosen(fitting, known).iter().all(|chosen| *chosen == ratio), "{known}");
         }
-        let mut told = Schedule::told(vec![8, 0]);
+        let mut told = RatioSchedule::told(vec![8, 0]);
         assert_eq!([told.next(0), told.next(0), told.next(0)], [8, 0, 0]);
-        assert_eq!(Schedule::told(Vec::new()).next(0), 0);
+        assert_eq!(RatioSchedule::told(Vec::new()).next(0), 0);
     }
 
     #[test]
@@ -213,7 +213,9 @@ mod tests {
         assert!(Ratios::one(3, 64).is_err());
         assert!(Ratios::try_new(&[], Mix::InTurn, 64).is_err());
         assert_eq!(Ratios::one(0, 64).unwrap().all(), [0]);
-        assert!(Schedule::told(vec![0, 64]).fits(64) && !Schedule::told(vec![2, 3]).fits(64));
+        assert!(
+            RatioSchedule::told(vec![0, 64]).fits(64) && !RatioSchedule::told(vec![2, 3]).fits(64)
+        );
         let schedule = Ratios::try_new(&[2, 4], Mix::InTurn, 64).unwrap().schedule(0);
         assert!(schedule.fits(64) && !schedule.fits(32), "it is of windows of 64");
         assert_eq!(Mix::named("adapt-32", 9), Some(Mix::Fitting { more: 32, positions: 9 }));

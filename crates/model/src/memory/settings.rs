@@ -31,7 +31,7 @@ pub enum Placement {
 
 /// Layout of a memory model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemorySettings {
+pub struct MemoryModelSettings {
     /// Number of tokens in a window.
     pub window: usize,
     /// Position of memory tokens.
@@ -125,7 +125,7 @@ impl Raw {
     }
 }
 
-impl MemorySettings {
+impl MemoryModelSettings {
     /// Reads the settings of a model's folder.
     ///
     /// # Errors

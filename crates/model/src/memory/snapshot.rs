@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::layout::Extent;
-use super::settings::MemorySettings;
+use super::settings::MemoryModelSettings;
 use crate::Error;
 use crate::checkpoint::are_finite;
 use crate::decoder::config::{DecoderConfig, MOST_LAYERS};
@@ -32,7 +32,7 @@ const STEPS: f32 = 127.0;
 /// Number format in which a snapshot keeps keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum SnapshotFormat {
     /// The format in which the model computed them.
     #[default]
     Exact,
@@ -44,7 +44,7 @@ pub enum Format {
 
 /// Memory off the device.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct MemorySnapshot {
     /// Fingerprint of the model that read it.
     pub fingerprint: String,
     /// Number of tokens read, and what each slot is.
@@ -74,7 +74,7 @@ pub struct SlotData {
 #[derive(Serialize, Deserialize)]
 struct Header {
     version: u64,
-    format: Format,
+    format: SnapshotFormat,
     fingerprint: String,
     extent: Extent,
     layers: usize,
@@ -104,12 +104,12 @@ impl SlotData {
     }
 }
 
-impl Snapshot {
+impl MemorySnapshot {
     /// Returns the bytes of a file, and the maximum error of a number in it.
     ///
     /// # Errors
     /// Returns [`Error::Broken`] if keys or values are not finite, or too large for the format.
-    pub fn to_bytes(&self, format: Format) -> Result<(Vec<u8>, f32), Error> {
+    pub fn to_bytes(&self, format: SnapshotFormat) -> Result<(Vec<u8>, f32), Error> {
         let mut tensors: BTreeMap<String, Written> = BTreeMap::new();
         let mut off: f32 = 0.0;
         for (name, data) in self.tensors() {
@@ -138,7 +138,7 @@ impl Snapshot {
         Ok((bytes, off))
     }
 
-    /// Reads the bytes that [`Snapshot::to_bytes`] returned.
+    /// Reads the bytes that [`MemorySnapshot::to_bytes`] returned.
     ///
     /// # Errors
     /// Returns [`Error::Broken`] if the bytes are cut short, changed or something else, and
@@ -197,7 +197,7 @@ impl Snapshot {
     pub(super) fn check(
         &self,
         config: &DecoderConfig,
-        settings: &MemorySettings,
+        settings: &MemoryModelSettings,
     ) -> Result<(), Error> {
         if !self.extent.is_plausible(settings) {
             let expected = "an extent that reading can lead to".to_owned();
@@ -281,7 +281,7 @@ fn checksum(bytes: &[u8], place: &Range<usize>) -> String {
 fn write(
     name: &str,
     data: &TensorData,
-    format: Format,
+    format: SnapshotFormat,
     tensors: &mut BTreeMap<String, Written>,
 ) -> Result<f32, Error> {
     let shape = data.shape().to_vec();
@@ -298,7 +298,7 @@ fn write(
     };
     let halves = || values.iter().map(|value| bf16::from_f32(*value));
     match (format, data.dtype()) {
-        (Format::Exact, DType::BF16) | (Format::BFloat16, _) => {
+        (SnapshotFormat::Exact, DType::BF16) | (SnapshotFormat::BFloat16, _) => {
             let bytes = halves().flat_map(|half| half.to_le_bytes()).collect();
             put(name.to_owned(), Dtype::BF16, shape, bytes);
             let off = halves().zip(&values).map(|(half, value)| (half.to_f32() - value).abs());
@@ -310,12 +310,12 @@ fn write(
                 }
             }
         }
-        (Format::Exact, _) => {
+        (SnapshotFormat::Exact, _) => {
             let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             put(name.to_owned(), Dtype::F32, shape, bytes);
             Ok(0.0)
         }
-        (Format::Int8, _) => {
+        (SnapshotFormat::Int8, _) => {
             let width = shape.last().copied().unwrap_or(1).max(1);
             let (mut steps, mut scales, mut off) = (Vec::new(), Vec::new(), 0.0_f32);
             for row in values.chunks(width) {

@@ -38,20 +38,20 @@ use serde_json::Value;
 use self::data::Making;
 use self::gradients::added;
 use self::parameters::Parameters;
-use super::{MemoryModel, Pass, Reading, Schedule, Uncompressed};
-use crate::decoder::Wanted;
+use super::{MemoryInput, MemoryModel, Pass, RatioSchedule, Uncompressed};
+use crate::decoder::WantedLogits;
 use crate::decoder::cores::Cores;
 use crate::folder::TOKENIZER;
 use crate::folder::reader::FolderReader;
 use crate::{DeviceChoice, Error, device};
 
-pub use adamw::{AdamW, Rate};
-pub use curve::{Curve, Point};
+pub use adamw::{AdamW, LearningRate};
+pub use curve::{Curve, TrainingStep};
 pub use data::{Form, Sequences};
 pub use gradients::Gradients;
-pub use options::{Layout, Trained, TrainerOptions};
-pub use sequence::Sequence;
-pub use trainer::{Step, Trainer};
+pub use options::{MemoryTokenLayout, Trained, TrainerOptions};
+pub use sequence::TrainingSequence;
+pub use trainer::Trainer;
 
 /// Model in training on one device, in 32-bit floats.
 ///
@@ -78,7 +78,7 @@ impl Training {
         folder: &Path,
         choice: DeviceChoice,
         trained: Trained,
-        layout: &Layout,
+        layout: &MemoryTokenLayout,
     ) -> Result<Self, Error> {
         let mut reader = FolderReader::new(folder);
         let mut config = None;
@@ -127,7 +127,7 @@ impl Training {
     }
 
     /// Returns the layout of memory tokens.
-    pub fn settings(&self) -> &super::MemorySettings {
+    pub fn settings(&self) -> &super::MemoryModelSettings {
         self.model.settings()
     }
 
@@ -155,8 +155,8 @@ impl Training {
     /// the tokens or the ratios, and [`Error::Device`] if the loss is not finite.
     pub fn gradients(
         &mut self,
-        sequence: &Sequence,
-        schedule: Schedule,
+        sequence: &TrainingSequence,
+        schedule: RatioSchedule,
         rows: usize,
     ) -> Result<Gradients, Error> {
         let names = self.parameters.trained().map(|parameter| (parameter.name.clone(), None));
@@ -184,8 +184,8 @@ impl Training {
     /// Returns the errors of [`Training::gradients`].
     pub fn loss(
         &mut self,
-        sequence: &Sequence,
-        schedule: Schedule,
+        sequence: &TrainingSequence,
+        schedule: RatioSchedule,
         rows: usize,
     ) -> Result<(f64, usize), Error> {
         let mut sum = 0.0;
@@ -200,8 +200,8 @@ impl Training {
     /// labels.
     fn passes(
         &mut self,
-        sequence: &Sequence,
-        schedule: Schedule,
+        sequence: &TrainingSequence,
+        schedule: RatioSchedule,
         rows: usize,
         mut each: impl FnMut(&Parameters, Tensor<1>) -> Result<(), Error>,
     ) -> Result<(), Error> {
@@ -214,8 +214,8 @@ impl Training {
         };
         let uncompressed = Uncompressed { first: 0, from: Some(from) };
         let mut memory = self.model.memory_beside(schedule, uncompressed);
-        let (tokens, wanted) = (sequence.tokens.as_slice(), Wanted::All);
-        self.model.check(&Reading { memory: &mut memory, tokens, wanted })?;
+        let (tokens, wanted) = (sequence.tokens.as_slice(), WantedLogits::All);
+        self.model.check(&MemoryInput { memory: &mut memory, tokens, wanted })?;
         let mut rest = sequence.tokens.as_slice();
         while !rest.is_empty() {
             // A backward pass consumes its graph, so each pass needs parameter tensors of its own.
@@ -223,7 +223,7 @@ impl Training {
             let model = &self.model;
             let read = sequence.tokens.len() - rest.len();
             let begin = memory.extent.sink + memory.extent.memory;
-            let mut pass = Pass { of: 0, begin, rows: Vec::new(), wanted: Wanted::All };
+            let mut pass = Pass { of: 0, begin, rows: Vec::new(), wanted: WantedLogits::All };
             pass.take(&mut memory.extent, &mut rest, rows, model.memory_id(), &model.settings);
             let growing = memory.layers.iter().map(|layer| layer.begin(&model.layers));
             let mut growing = vec![growing.collect()];

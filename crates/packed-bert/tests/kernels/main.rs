@@ -7,7 +7,9 @@ mod reference;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use clew_packed_bert::{Config, Error, Kernel, PackedBert, Precision, Workspace, tensor_names};
+use clew_packed_bert::{
+    Config, Error, Kernel, KernelPrecision, PackedBert, Workspace, tensor_names,
+};
 use proptest::prelude::*;
 
 use random::{Random, Tensors, model, supported_kernels, tensors};
@@ -113,8 +115,8 @@ fn check_agreement(config: &Config, kernel: Kernel, actual: &[f32], expected: &[
     );
     eprintln!("{found}");
     match kernel.precision() {
-        Precision::Float32 => assert!(difference <= FLOAT32_DIFFERENCE, "{found}"),
-        Precision::BFloat16 => {
+        KernelPrecision::Float32 => assert!(difference <= FLOAT32_DIFFERENCE, "{found}"),
+        KernelPrecision::BFloat16 => {
             assert!(difference.is_finite() && cosine >= BFLOAT16_COSINE, "{found}")
         }
     }
@@ -212,7 +214,7 @@ fn bad_sequences_are_refused_and_leave_the_output_alone() {
 
 /// Builds a model for the first supported kernel from tensors that `change` has damaged.
 fn load_changed(change: impl FnOnce(&mut Tensors)) -> Option<Result<PackedBert, Error>> {
-    let kernel = Kernel::detect(Precision::Float32)?;
+    let kernel = Kernel::detect(KernelPrecision::Float32)?;
     let mut tensors = tensors(&SMALL, 7);
     change(&mut tensors);
     Some(PackedBert::try_new(SMALL, kernel, &mut |name| tensors.get(name).cloned()))
@@ -272,11 +274,10 @@ fn an_unsupported_shape_or_kernel_is_refused_before_anything_is_read() {
 
 #[test]
 fn detection_honours_the_precision() {
-    let detected = Kernel::detect(Precision::Float32);
-    assert!(
-        detected
-            .is_none_or(|kernel| kernel.is_supported() && kernel.precision() == Precision::Float32)
-    );
+    let detected = Kernel::detect(KernelPrecision::Float32);
+    assert!(detected.is_none_or(
+        |kernel| kernel.is_supported() && kernel.precision() == KernelPrecision::Float32
+    ));
     let fastest = Kernel::ALL.into_iter().find(|kernel| kernel.is_supported());
-    assert_eq!(Kernel::detect(Precision::BFloat16), fastest);
+    assert_eq!(Kernel::detect(KernelPrecision::BFloat16), fastest);
 }

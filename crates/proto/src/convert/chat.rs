@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use clew_chat::{
-    Address, Item, Recall, Recalled, Role, Statement, Turn, TurnId, Update, turn_filter,
+    Item, Recall, Recalled, SpeakerRole, Statement, Turn, TurnAddress, TurnId, Update, turn_filter,
 };
 use clew_core::{
     AttributeName, Attributes, ChatChoice, ChatSettings, CorpusName, DocumentId, Error, Filter,
-    History, Labels, Layout, Limits, Merging, Notes, Query, ReadingStrategy, TimeUse, Timestamp,
-    Value, Violations,
+    History, KeyMerging, Labels, Limits, Notes, PassageLayout, Query, ReadingStrategy, TimeUse,
+    Timestamp, Value, Violations,
 };
 
 use crate::chat::v1 as wire;
@@ -76,8 +76,8 @@ impl From<Inference> for wire::Inference {
 pub fn append_from_wire(request: wire::AppendTurnsRequest) -> Result<Appended, Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    Address::check("user", &request.user, &mut violations);
-    Address::check("session", &request.session, &mut violations);
+    TurnAddress::check("user", &request.user, &mut violations);
+    TurnAddress::check("session", &request.session, &mut violations);
     if !(1..=MAX_TURNS).contains(&request.turns.len()) {
         let problem = format!("expected 1 to {MAX_TURNS}, got {}", request.turns.len());
         violations.push("turns", problem);
@@ -123,9 +123,9 @@ fn turn_from_wire(
     violations: &mut Violations,
 ) -> Option<Turn> {
     let role = match wire::Role::try_from(turn.role) {
-        Ok(wire::Role::Unspecified) => Role::Other,
-        Ok(wire::Role::User) => Role::User,
-        Ok(wire::Role::Assistant) => Role::Assistant,
+        Ok(wire::Role::Unspecified) => SpeakerRole::Other,
+        Ok(wire::Role::User) => SpeakerRole::User,
+        Ok(wire::Role::Assistant) => SpeakerRole::Assistant,
         Err(_) => {
             violations.push(format!("{field}.role"), "expected none, user or assistant");
             return None;
@@ -147,9 +147,9 @@ fn turn_from_wire(
 /// Converts a turn for the wire.
 pub fn turn_to_wire(turn: Turn) -> wire::Turn {
     let role = match turn.role {
-        Role::Other => wire::Role::Unspecified,
-        Role::User => wire::Role::User,
-        Role::Assistant => wire::Role::Assistant,
+        SpeakerRole::Other => wire::Role::Unspecified,
+        SpeakerRole::User => wire::Role::User,
+        SpeakerRole::Assistant => wire::Role::Assistant,
     };
     wire::Turn {
         number: turn.id.number,
@@ -173,7 +173,7 @@ impl From<TimeUse> for wire::TimeUse {
 
 /// Selection of the turns of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct TurnSelection {
     /// Name of the corpus.
     pub corpus: CorpusName,
     /// Id of the user whose memory it is.
@@ -186,7 +186,7 @@ pub struct Wanted {
     pub is_filtered: bool,
 }
 
-impl Wanted {
+impl TurnSelection {
     fn from_wire(
         corpus: &str,
         user: String,
@@ -204,7 +204,7 @@ impl Wanted {
 
     /// Returns the prefix of the ids of the turns.
     pub fn prefix(&self) -> String {
-        Address::prefix(&self.user, self.session.as_ref().map(DocumentId::as_str))
+        TurnAddress::prefix(&self.user, self.session.as_ref().map(DocumentId::as_str))
     }
 }
 
@@ -229,10 +229,10 @@ fn turns_from_wire(
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
-pub fn list_from_wire(request: wire::ListTurnsRequest) -> Result<Wanted, Error> {
+pub fn list_from_wire(request: wire::ListTurnsRequest) -> Result<TurnSelection, Error> {
     let wire::ListTurnsRequest { corpus, user, session, filter } = request;
     let mut violations = Violations::default();
-    let wanted = Wanted::from_wire(&corpus, user, &session, filter, &mut violations);
+    let wanted = TurnSelection::from_wire(&corpus, user, &session, filter, &mut violations);
     violations.into_result()?;
     wanted.ok_or_else(unfinished)
 }
@@ -241,7 +241,7 @@ pub fn list_from_wire(request: wire::ListTurnsRequest) -> Result<Wanted, Error> 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToForget {
     /// Turns among which some are forgotten.
-    pub of: Wanted,
+    pub of: TurnSelection,
     /// Those of them that are forgotten.
     pub which: WhichTurns,
     /// Whether to forget nothing and only report.
@@ -270,7 +270,7 @@ pub fn forget_from_wire(
     let wire::ForgetTurnsRequest { corpus, user, session, numbers, preview, filter, about, k } =
         request;
     let mut violations = Violations::default();
-    let of = Wanted::from_wire(&corpus, user, &session, filter, &mut violations);
+    let of = TurnSelection::from_wire(&corpus, user, &session, filter, &mut violations);
     let which = match (numbers.is_empty(), about.is_empty()) {
         (true, true) => WhichTurns::All,
         (false, is_all) => {
@@ -375,8 +375,8 @@ fn choice_from_wire(
     };
     let merging = match wire::Merging::try_from(merging) {
         Ok(wire::Merging::Unspecified) => None,
-        Ok(wire::Merging::Best) => Some(Merging::Best),
-        Ok(wire::Merging::Rank) => Some(Merging::Rank),
+        Ok(wire::Merging::Best) => Some(KeyMerging::Best),
+        Ok(wire::Merging::Rank) => Some(KeyMerging::Rank),
         Err(_) => {
             refuse("merging", "best or rank");
             None
@@ -437,11 +437,11 @@ pub(crate) fn layout_from_wire(
     of: &str,
     layout: i32,
     violations: &mut Violations,
-) -> Option<Layout> {
+) -> Option<PassageLayout> {
     match wire::Layout::try_from(layout) {
         Ok(wire::Layout::Unspecified) => None,
-        Ok(wire::Layout::Json) => Some(Layout::Json),
-        Ok(wire::Layout::Text) => Some(Layout::Text),
+        Ok(wire::Layout::Json) => Some(PassageLayout::Json),
+        Ok(wire::Layout::Text) => Some(PassageLayout::Text),
         Err(_) => {
             violations.push(format!("{of}layout"), "expected json or text");
             None
@@ -456,7 +456,7 @@ pub(crate) fn settings_from_wire(
 ) -> ChatSettings {
     let choice = choice_from_wire("chat.", settings, violations);
     clew_chat::check_keys("chat.keys", &choice.keys, violations);
-    if choice.merging == Some(Merging::Rank) && choice.keys.len() < 2 {
+    if choice.merging == Some(KeyMerging::Rank) && choice.keys.len() < 2 {
         violations
             .push("chat.merging", "expected best, or several `keys` whose rankings are merged");
     }
@@ -487,11 +487,11 @@ pub(crate) fn settings_to_wire(settings: ChatSettings) -> wire::ChatSettings {
     }
 }
 
-impl From<Merging> for wire::Merging {
-    fn from(merging: Merging) -> Self {
+impl From<KeyMerging> for wire::Merging {
+    fn from(merging: KeyMerging) -> Self {
         match merging {
-            Merging::Best => Self::Best,
-            Merging::Rank => Self::Rank,
+            KeyMerging::Best => Self::Best,
+            KeyMerging::Rank => Self::Rank,
         }
     }
 }
@@ -526,11 +526,11 @@ impl From<Notes> for wire::Notes {
     }
 }
 
-impl From<Layout> for wire::Layout {
-    fn from(layout: Layout) -> Self {
+impl From<PassageLayout> for wire::Layout {
+    fn from(layout: PassageLayout) -> Self {
         match layout {
-            Layout::Json => Self::Json,
-            Layout::Text => Self::Text,
+            PassageLayout::Json => Self::Json,
+            PassageLayout::Text => Self::Text,
         }
     }
 }
@@ -670,7 +670,7 @@ mod tests {
 
     fn turn(number: u32) -> Turn {
         let time = Some(Timestamp::from_micros(7));
-        let (role, speaker, text) = (Role::User, "Ada".to_owned(), "Hello".to_owned());
+        let (role, speaker, text) = (SpeakerRole::User, "Ada".to_owned(), "Hello".to_owned());
         let id = TurnId { session: "monday".parse().unwrap(), number };
         let attributes = [("topic".to_owned().try_into().unwrap(), "greeting".to_owned())].into();
         Turn { id, role, speaker, text, time, attributes }

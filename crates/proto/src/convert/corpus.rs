@@ -2,7 +2,7 @@
 
 use clew_core::{
     Breach, ChatSettings, Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Invariant,
-    MemorySettings, Phase, Reembedding, StructureSettings, Unusable, Violations,
+    MemorySettings, ReembedPhase, Reembedding, StructureSettings, Unusable, Violations,
 };
 
 use crate::convert::{chat, document_id, timestamp_from_wire, timestamp_to_wire};
@@ -189,10 +189,10 @@ fn encoder_from_wire(encoder: wire::EncoderIdentity) -> EncoderIdentity {
 fn reembedding_to_wire(reembedding: Reembedding) -> wire::Reembedding {
     let Reembedding { first, other, phase, number } = reembedding;
     let phase = match phase {
-        Phase::Filling => wire::ReembeddingPhase::Filling,
-        Phase::CutOver => wire::ReembeddingPhase::CutOver,
-        Phase::Confirmed => wire::ReembeddingPhase::Confirmed,
-        Phase::Abandoned => wire::ReembeddingPhase::Abandoned,
+        ReembedPhase::Filling => wire::ReembeddingPhase::Filling,
+        ReembedPhase::CutOver => wire::ReembeddingPhase::CutOver,
+        ReembedPhase::Confirmed => wire::ReembeddingPhase::Confirmed,
+        ReembedPhase::Abandoned => wire::ReembeddingPhase::Abandoned,
     };
     wire::Reembedding {
         first: Some(encoder_to_wire(first)),
@@ -205,10 +205,10 @@ fn reembedding_to_wire(reembedding: Reembedding) -> wire::Reembedding {
 fn reembedding_from_wire(reembedding: wire::Reembedding) -> Result<Reembedding, Error> {
     use wire::ReembeddingPhase as On;
     let phase = match reembedding.phase() {
-        On::Filling => Some(Phase::Filling),
-        On::CutOver => Some(Phase::CutOver),
-        On::Confirmed => Some(Phase::Confirmed),
-        On::Abandoned => Some(Phase::Abandoned),
+        On::Filling => Some(ReembedPhase::Filling),
+        On::CutOver => Some(ReembedPhase::CutOver),
+        On::Confirmed => Some(ReembedPhase::Confirmed),
+        On::Abandoned => Some(ReembedPhase::Abandoned),
         On::Unspecified => None,
     };
     let expected = |field, what| Error::invalid(field, format!("expected {what}"));
@@ -298,7 +298,7 @@ pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error>
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{History, Layout, Merging, Notes, ReadingStrategy, TimeUse, Value};
+    use clew_core::{History, KeyMerging, Notes, PassageLayout, ReadingStrategy, TimeUse, Value};
 
     use super::*;
 
@@ -318,11 +318,11 @@ mod tests {
                 retention_days.map(|tokens| MemorySettings { ratio: 8, segment_tokens: tokens });
             let chat = memory.map(|_| ChatSettings {
                 keys: vec!["value".to_owned(), "date+fact".to_owned()],
-                merging: Merging::Rank,
+                merging: KeyMerging::Rank,
                 value: Value::Session,
                 time: TimeUse::Ignore,
                 history: History::All,
-                reading: ReadingStrategy { notes: Notes::Direct, layout: Layout::Text },
+                reading: ReadingStrategy { notes: Notes::Direct, layout: PassageLayout::Text },
             });
             let corpus =
                 NewCorpus { name, shards: 3, chunking, structure, retention_days, memory, chat };
@@ -351,7 +351,12 @@ mod tests {
             reembedding: None,
             created_at: clew_core::Timestamp::from_micros(7),
         };
-        let phases = [Phase::Filling, Phase::CutOver, Phase::Confirmed, Phase::Abandoned];
+        let phases = [
+            ReembedPhase::Filling,
+            ReembedPhase::CutOver,
+            ReembedPhase::Confirmed,
+            ReembedPhase::Abandoned,
+        ];
         for phase in std::iter::once(None).chain(phases.map(Some)) {
             settings.reembedding = phase.map(|phase| {
                 let (first, other) = (model("b"), model("c"));

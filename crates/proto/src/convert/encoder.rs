@@ -26,7 +26,7 @@ const EMBEDDING_OVERHEAD_BYTES: usize = 32;
 
 /// Batch of texts to embed, as its server sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Batch {
+pub struct EmbedBatch {
     /// Id that the response repeats.
     pub id: u64,
     /// Texts, at least one.
@@ -297,8 +297,8 @@ pub fn identity_from_wire(identity: Option<WireIdentity>) -> Result<EncoderIdent
 }
 
 /// Converts a batch for the wire.
-pub fn batch_to_wire(batch: Batch) -> wire::EmbedRequest {
-    let Batch { id, texts, kind, priority, timeout, trace_parent, encoder } = batch;
+pub fn batch_to_wire(batch: EmbedBatch) -> wire::EmbedRequest {
+    let EmbedBatch { id, texts, kind, priority, timeout, trace_parent, encoder } = batch;
     let kind = match kind {
         TextKind::Passage => wire::TextKind::Passage,
         TextKind::Query => wire::TextKind::Query,
@@ -322,7 +322,7 @@ pub fn batch_to_wire(batch: Batch) -> wire::EmbedRequest {
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
-pub fn batch_from_wire(request: wire::EmbedRequest, dimension: u32) -> Result<Batch, Error> {
+pub fn batch_from_wire(request: wire::EmbedRequest, dimension: u32) -> Result<EmbedBatch, Error> {
     let mut violations = Violations::default();
     let kind = match request.kind() {
         wire::TextKind::Passage => Some(TextKind::Passage),
@@ -358,7 +358,7 @@ pub fn batch_from_wire(request: wire::EmbedRequest, dimension: u32) -> Result<Ba
     match (kind, priority, timeout) {
         (Some(kind), Some(priority), Some(timeout)) => {
             let (id, trace_parent, encoder) = (request.id, request.trace_parent, request.encoder);
-            Ok(Batch { id, texts, kind, priority, timeout, trace_parent, encoder })
+            Ok(EmbedBatch { id, texts, kind, priority, timeout, trace_parent, encoder })
         }
         _ => Err(Error::internal("a field that is missing was not refused")),
     }
@@ -511,8 +511,8 @@ mod tests {
         }
     }
 
-    fn batch() -> Batch {
-        Batch {
+    fn batch() -> EmbedBatch {
+        EmbedBatch {
             id: 7,
             texts: vec!["one".to_owned(), "two".to_owned()],
             kind: TextKind::Query,

@@ -255,7 +255,7 @@ pub fn generated_from_wire(generated: wire::Generated, text: String) -> Result<G
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{ChunkId, Citation, Cost, Layout, Notes, Span, Timestamp, Version};
+    use clew_core::{ChunkId, Citation, Cost, Notes, PassageLayout, Span, Timestamp, Version};
 
     use super::*;
 
@@ -342,7 +342,7 @@ mod tests {
                 text: "a".to_owned(),
             }],
             evidence: vec![evidence],
-            reading: ReadingStrategy { notes: Notes::Direct, layout: Layout::Text },
+            reading: ReadingStrategy { notes: Notes::Direct, layout: PassageLayout::Text },
         };
         let back = read_from_wire(read_to_wire(&assignment.borrowed()), &Limits::default());
         assert_eq!(back.unwrap(), assignment);

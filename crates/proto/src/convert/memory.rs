@@ -1,9 +1,9 @@
 //! Conversions of the messages of `clew.memory.v1`.
 
 use clew_core::{
-    CorpusName, EntityKey, EntityNode, Error, Evidence, GraphQuery, Like, Limits,
-    MemoryModelIdentity, MemoryPart, MemoryRecord, NodeId, Partial, RelationEdge, SegmentId,
-    ShardIndex, Signs, Span, Subgraph, TreeNode, UpperKey, Version, Violations,
+    CorpusName, CorpusTreeKey, EntityKey, EntityNode, Error, Evidence, GraphQuery, Like, Limits,
+    MemoryModelIdentity, MemoryPart, MemoryRecord, Partial, RelationEdge, SegmentId, ShardIndex,
+    Signs, Span, Subgraph, TreeNode, TreeNodeId, Version, Violations,
 };
 
 use crate::convert::graph_builder::{kind_from_wire, kind_to_wire};
@@ -63,10 +63,10 @@ pub fn model_to_wire(identity: MemoryModelIdentity) -> wire::MemoryModel {
 }
 
 /// Converts the id of a tree node for the wire.
-pub fn node_id_to_wire(id: &NodeId) -> wire::NodeId {
+pub fn node_id_to_wire(id: &TreeNodeId) -> wire::NodeId {
     use wire::node_id::Node;
     let node = match id {
-        NodeId::Document { document_id, version, level, ordinal } => {
+        TreeNodeId::Document { document_id, version, level, ordinal } => {
             Node::Document(wire::DocumentNode {
                 document_id: document_id.to_string(),
                 version: version.0,
@@ -74,7 +74,7 @@ pub fn node_id_to_wire(id: &NodeId) -> wire::NodeId {
                 ordinal: *ordinal,
             })
         }
-        NodeId::Upper { shard, key } => {
+        TreeNodeId::Upper { shard, key } => {
             Node::Upper(wire::UpperNode { shard: shard.0, key: key.to_string() })
         }
     };
@@ -85,10 +85,10 @@ pub fn node_id_to_wire(id: &NodeId) -> wire::NodeId {
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
-pub fn node_id_from_wire(field: &str, id: wire::NodeId) -> Result<NodeId, Error> {
+pub fn node_id_from_wire(field: &str, id: wire::NodeId) -> Result<TreeNodeId, Error> {
     use wire::node_id::Node;
     match id.node {
-        Some(Node::Document(node)) => Ok(NodeId::Document {
+        Some(Node::Document(node)) => Ok(TreeNodeId::Document {
             document_id: document_id(&format!("{field}.document_id"), &node.document_id)?,
             version: Version(node.version),
             level: node.level,
@@ -96,9 +96,9 @@ pub fn node_id_from_wire(field: &str, id: wire::NodeId) -> Result<NodeId, Error>
         }),
         Some(Node::Upper(node)) => {
             let expected = "expected 32 hexadecimal digits";
-            let key = UpperKey::from_hex(&node.key)
+            let key = CorpusTreeKey::from_hex(&node.key)
                 .ok_or_else(|| Error::invalid(format!("{field}.key"), expected))?;
-            Ok(NodeId::Upper { shard: ShardIndex(node.shard), key })
+            Ok(TreeNodeId::Upper { shard: ShardIndex(node.shard), key })
         }
         None => Err(Error::invalid(field, "expected `document` or `upper`")),
     }
@@ -408,7 +408,7 @@ pub fn subgraph_from_wire(graph: wire::Subgraph) -> Result<Subgraph, Error> {
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn read_tree_from_wire(
     request: wire::ReadTreeRequest,
-) -> Result<(CorpusName, Option<NodeId>), Error> {
+) -> Result<(CorpusName, Option<TreeNodeId>), Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
     let parent = request.parent.map(|parent| node_id_from_wire("parent", parent));
@@ -420,7 +420,7 @@ pub fn read_tree_from_wire(
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{DocumentId, EntityKind, Place, Span};
+    use clew_core::{DocumentId, DocumentRange, EntityKind, Span};
 
     use super::*;
 
@@ -430,9 +430,13 @@ mod tests {
 
     #[test]
     fn nodes_survive_the_wire() {
-        let over_text =
-            NodeId::Document { document_id: id("a"), version: Version(4), level: 1, ordinal: 3 };
-        let above = NodeId::Upper { shard: ShardIndex(2), key: UpperKey([7; 16]) };
+        let over_text = TreeNodeId::Document {
+            document_id: id("a"),
+            version: Version(4),
+            level: 1,
+            ordinal: 3,
+        };
+        let above = TreeNodeId::Upper { shard: ShardIndex(2), key: CorpusTreeKey([7; 16]) };
         for (id_of, span) in [(over_text, Some(Span::new(3, 9))), (above, None)] {
             let node = TreeNode {
                 id: id_of,
@@ -491,7 +495,7 @@ mod tests {
         let query = GraphQuery {
             texts: vec!["Who met Ada?".to_owned()],
             entities: vec![EntityKey("bob".to_owned())],
-            places: vec![Place {
+            places: vec![DocumentRange {
                 document_id: id("a"),
                 version: Version(1),
                 span: Span::new(0, 3),

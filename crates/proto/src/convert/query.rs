@@ -1,9 +1,9 @@
 //! Conversions of the messages of `clew.query.v1`.
 
 use clew_core::{
-    Answer, AttributeName, Citation, CorpusName, Cost, Error, Evidence, Filter, Grouping, Limits,
-    MemoryUse, Outcome, Place, PointFate, PointState, Query, SearchMode, ShardIndex, Span, Task,
-    TimeRange, Timestamp, Timing, TraceEvent, Version, Violations,
+    Answer, AttributeName, Citation, CorpusName, Cost, DocumentRange, Error, Evidence, Filter,
+    Grouping, Limits, MemoryUse, Outcome, PointFate, PointState, Query, SearchMode, ShardIndex,
+    Span, Task, TimeRange, Timestamp, Timing, TraceEvent, Version, Violations,
 };
 
 use crate::convert::{
@@ -114,7 +114,7 @@ pub(crate) fn filter_from_wire(filter: wire::Filter, violations: &mut Violations
 
 /// Content of a valid Answer request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct ReceivedQuestion {
     /// Name of the corpus.
     pub corpus: CorpusName,
     /// The question, or what to summarise.
@@ -144,7 +144,7 @@ pub struct Question {
 pub fn question_from_wire(
     request: wire::AnswerRequest,
     limits: &Limits,
-) -> Result<Question, Error> {
+) -> Result<ReceivedQuestion, Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
     let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
@@ -164,7 +164,7 @@ pub fn question_from_wire(
     }
     violations.into_result()?;
     match corpus {
-        Some(corpus) => Ok(Question {
+        Some(corpus) => Ok(ReceivedQuestion {
             corpus,
             text: query.text,
             task,
@@ -455,7 +455,7 @@ fn count(number: usize) -> u32 {
 }
 
 /// Converts a range of a document for the wire.
-pub(crate) fn place_to_wire(place: &Place) -> wire::Place {
+pub(crate) fn place_to_wire(place: &DocumentRange) -> wire::Place {
     wire::Place {
         document_id: place.document_id.to_string(),
         version: place.version.0,
@@ -464,8 +464,8 @@ pub(crate) fn place_to_wire(place: &Place) -> wire::Place {
 }
 
 /// Converts a range of a document from the wire, which came in `field`.
-pub(crate) fn place_from_wire(field: &str, place: wire::Place) -> Result<Place, Error> {
-    Ok(Place {
+pub(crate) fn place_from_wire(field: &str, place: wire::Place) -> Result<DocumentRange, Error> {
+    Ok(DocumentRange {
         document_id: document_id(&format!("{field}.document_id"), &place.document_id)?,
         version: Version(place.version),
         span: required_span(&format!("{field}.span"), place.span)?,

@@ -51,15 +51,15 @@ pub struct ShardRef {
 
 /// Shard, as far as a caller sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenShard {
+pub struct ShardRefWithAccess {
     /// The shard.
     pub shard: ShardRef,
     /// Access of the caller.
     pub access: Access,
 }
 
-impl From<&SeenShard> for wire::ShardRef {
-    fn from(SeenShard { shard, access }: &SeenShard) -> Self {
+impl From<&ShardRefWithAccess> for wire::ShardRef {
+    fn from(ShardRefWithAccess { shard, access }: &ShardRefWithAccess) -> Self {
         Self {
             corpus: shard.corpus.to_string(),
             corpus_created_at: Some(timestamp_to_wire(shard.corpus_created_at)),
@@ -74,7 +74,7 @@ impl From<&SeenShard> for wire::ShardRef {
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
-pub fn shard_from_wire(shard: Option<wire::ShardRef>) -> Result<SeenShard, Error> {
+pub fn shard_from_wire(shard: Option<wire::ShardRef>) -> Result<ShardRefWithAccess, Error> {
     let shard = shard.ok_or_else(|| missing("shard"))?;
     let access = match shard.holds_all_labels {
         true => Access::all(),
@@ -88,7 +88,7 @@ pub fn shard_from_wire(shard: Option<wire::ShardRef>) -> Result<SeenShard, Error
         corpus_created_at: required_time("shard.corpus_created_at", shard.corpus_created_at)?,
         shard: ShardIndex(shard.shard),
     };
-    Ok(SeenShard { shard, access })
+    Ok(ShardRefWithAccess { shard, access })
 }
 
 fn optional_document_id(field: &str, id: &str) -> Result<Option<DocumentId>, Error> {
@@ -118,25 +118,25 @@ fn malformed(what: &str) -> Error {
 mod tests {
     use super::*;
 
-    pub(super) fn shard() -> SeenShard {
+    pub(super) fn shard() -> ShardRefWithAccess {
         let shard = ShardRef {
             corpus: "notes".parse().unwrap(),
             corpus_created_at: Timestamp::from_micros(7),
             shard: ShardIndex(3),
         };
-        SeenShard { shard, access: Access::holding(["a".parse().unwrap()]) }
+        ShardRefWithAccess { shard, access: Access::holding(["a".parse().unwrap()]) }
     }
 
     #[test]
     fn a_caller_of_whom_nothing_is_said_holds_no_labels() {
         for access in [Access::all(), Access::holding([]), shard().access] {
-            let seen = SeenShard { access, ..shard() };
+            let seen = ShardRefWithAccess { access, ..shard() };
             assert_eq!(shard_from_wire(Some((&seen).into())).unwrap(), seen);
         }
         let silent = wire::ShardRef {
             held_labels: Vec::new(),
             holds_all_labels: false,
-            ..(&SeenShard { access: Access::all(), ..shard() }).into()
+            ..(&ShardRefWithAccess { access: Access::all(), ..shard() }).into()
         };
         assert_eq!(shard_from_wire(Some(silent)).unwrap().access, Access::holding([]));
     }

@@ -3,21 +3,21 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_chat::Role;
+use clew_chat::SpeakerRole;
 use clew_chat::time::{Moment, asked_about};
 use clew_core::{Cost, Error, Listener, Named, TimeRange, Timestamp};
 
-use super::Extractive;
+use super::ExtractiveReasoner;
 
 #[async_trait]
-impl Listener for Extractive {
+impl Listener for ExtractiveReasoner {
     async fn facts(
         &self,
         speaker: &str,
         message: &str,
         _deadline: Instant,
     ) -> Result<Named, Error> {
-        let role = if speaker.is_empty() { Role::User } else { Role::Other };
+        let role = if speaker.is_empty() { SpeakerRole::User } else { SpeakerRole::Other };
         let texts = clew_chat::facts_in(role, speaker, message);
         Ok(Named { texts, cost: Cost::default() })
     }

@@ -163,7 +163,7 @@ async fn questions_taken_up_and_answered_rightly() {
         dimension: DIMENSION as u32,
         max_tokens: u32::MAX,
     };
-    let reader = Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfTerms(identity)))));
+    let reader = ExtractiveReasoner::new(Arc::new(OneEncoder(Arc::new(BagOfTerms(identity)))));
     // Number of questions, taken up by rules, answered before, right before, answered now, right
     // now.
     let mut counts: BTreeMap<(String, String), [usize; 6]> = BTreeMap::new();

@@ -11,7 +11,7 @@ use clew_core::{
 use clew_graph::extract;
 use clew_text::{one_line, words};
 
-use super::Extractive;
+use super::ExtractiveReasoner;
 use super::judge::MAX_WORDS_TOLD;
 use super::question::{Question, WordSet};
 
@@ -33,7 +33,7 @@ const QUOTATION_MARKS: [(char, char); 4] = [('"', '"'), ('“', '”'), ('„', 
 
 /// Every step is deterministic, and ties keep the order in which the items are given.
 #[async_trait]
-impl Navigator for Extractive {
+impl Navigator for ExtractiveReasoner {
     /// Enters the child with the highest score: half the cosine similarity of its summary to the
     /// question, half the score of the best passage found below it, or only the similarity if
     /// nothing was searched.
@@ -284,8 +284,8 @@ mod tests {
         Instant::now() + Duration::from_secs(60)
     }
 
-    fn navigator() -> Extractive {
-        Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))))
+    fn navigator() -> ExtractiveReasoner {
+        ExtractiveReasoner::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))))
     }
 
     fn owned(texts: &[&str]) -> Vec<String> {
@@ -485,7 +485,7 @@ mod tests {
     #[tokio::test]
     async fn each_choice_takes_two_calls_and_late_ones_fail() {
         let encoder = Arc::new(BagOfWords::new());
-        let navigator = Extractive::new(Arc::new(OneEncoder(encoder.clone())));
+        let navigator = ExtractiveReasoner::new(Arc::new(OneEncoder(encoder.clone())));
         let choice = children(&["Red thread.", "A maze."], &[]);
         navigator.choose_child(&choice, soon()).await.unwrap();
         assert_eq!(*encoder.calls.lock().unwrap(), [(TextKind::Query, 1), (TextKind::Passage, 2)]);

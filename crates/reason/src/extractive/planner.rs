@@ -11,7 +11,7 @@ use clew_core::{
 };
 use clew_text::{Term, is_grammar_word, key_phrases, one_line, sentences, terms, words};
 
-use super::Extractive;
+use super::ExtractiveReasoner;
 use super::step::{propose_clues, raise_concerns};
 
 /// Number of best passages near a question whose phrases are used.
@@ -28,7 +28,7 @@ const MERGED_ENTITIES: usize = 6;
 const COMMON_WORDS: f32 = 0.5;
 
 #[async_trait]
-impl Planner for Extractive {
+impl Planner for ExtractiveReasoner {
     /// Returns phrases that occur beside words of the question (see [`propose_clues`]): from the
     /// outline, then from the passages near the question (pseudo-relevance feedback).
     async fn clues(
@@ -254,9 +254,9 @@ mod tests {
     use super::super::fixtures::{BagOfWords, passage};
     use super::*;
 
-    fn planner() -> (Extractive, Instant) {
+    fn planner() -> (ExtractiveReasoner, Instant) {
         let soon = Instant::now() + Duration::from_secs(60);
-        (Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new())))), soon)
+        (ExtractiveReasoner::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new())))), soon)
     }
 
     fn point(entities: &[&str], text: &str) -> MemoryPoint {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use clew_chat::Role;
+use clew_chat::SpeakerRole;
 use clew_core::{Evidence, Span};
 use clew_text::{Shape, trimmed};
 
@@ -53,13 +53,13 @@ pub(crate) enum Speaker {
 
 impl Speaker {
     fn of(evidence: &Evidence) -> Self {
-        let heading = |role: Role| {
+        let heading = |role: SpeakerRole| {
             let rest = evidence.text.strip_prefix(role.as_str());
             evidence.span.start == 0 && rest.is_some_and(|rest| rest.starts_with(": "))
         };
-        if heading(Role::User) {
+        if heading(SpeakerRole::User) {
             Self::User
-        } else if heading(Role::Assistant) {
+        } else if heading(SpeakerRole::Assistant) {
             Self::Assistant
         } else {
             Self::Other
@@ -69,8 +69,8 @@ impl Speaker {
     /// Returns the length, in bytes, of the heading that names the speaker.
     fn heading(self) -> usize {
         match self {
-            Self::User => Role::User.as_str().len() + 2,
-            Self::Assistant => Role::Assistant.as_str().len() + 2,
+            Self::User => SpeakerRole::User.as_str().len() + 2,
+            Self::Assistant => SpeakerRole::Assistant.as_str().len() + 2,
             Self::Other => 0,
         }
     }

@@ -13,7 +13,7 @@ fn soon() -> Instant {
 }
 
 async fn read(question: &str, evidence: &[Evidence]) -> Reading {
-    Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))))
+    ExtractiveReasoner::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))))
         .read(&Assignment::new(question, evidence), soon())
         .await
         .unwrap()
@@ -108,7 +108,7 @@ async fn no_amount_of_text_is_embedded_or_said_without_bound() {
         (0..30).map(|n| passage(&format!("d{n}"), 0, &long(n), 1.0)).collect();
     evidence.push(passage("run-on", 0, &one_sentence, 2.0));
     let encoder = Arc::new(BagOfWords::new());
-    let reader = Extractive::new(Arc::new(OneEncoder(encoder.clone())));
+    let reader = ExtractiveReasoner::new(Arc::new(OneEncoder(encoder.clone())));
     let reading = reader
         .read(&Assignment::new("How many knots has the thread?", &evidence), soon())
         .await
@@ -122,7 +122,7 @@ async fn no_amount_of_text_is_embedded_or_said_without_bound() {
 #[tokio::test]
 async fn nothing_found_is_nothing_known_and_costs_nothing() {
     let encoder = Arc::new(BagOfWords::new());
-    let reader = Extractive::new(Arc::new(OneEncoder(encoder.clone())));
+    let reader = ExtractiveReasoner::new(Arc::new(OneEncoder(encoder.clone())));
     for evidence in [vec![], vec![passage("blank", 0, " \n ", 0.5)]] {
         let reading =
             reader.read(&Assignment::new("Who gave him thread?", &evidence), soon()).await.unwrap();
@@ -142,7 +142,7 @@ async fn the_cost_is_the_tokens_of_the_question_and_the_sentences() {
 
 #[tokio::test]
 async fn a_passed_deadline_is_the_encoders_to_report() {
-    let reader = Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))));
+    let reader = ExtractiveReasoner::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))));
     let error = reader
         .read(&Assignment::new("Who gave thread?", &myth()), Instant::now())
         .await
@@ -154,7 +154,7 @@ async fn a_passed_deadline_is_the_encoders_to_report() {
 async fn a_passage_that_does_not_fit_its_span_is_refused() {
     let mut evidence = myth();
     evidence[1].span.end += 1;
-    let reader = Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))));
+    let reader = ExtractiveReasoner::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))));
     let error =
         reader.read(&Assignment::new("Who gave thread?", &evidence), soon()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Internal);
@@ -195,7 +195,7 @@ async fn remembered(question: &str, asked_at: &str) -> Reading {
     let evidence = diary();
     let assignment =
         Assignment { asked_at: asked_at.parse().ok(), ..Assignment::new(question, &evidence) };
-    Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))))
+    ExtractiveReasoner::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))))
         .read(&assignment, soon())
         .await
         .unwrap()
@@ -330,7 +330,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let asked_at = "2024-06-01".parse().ok();
         let assignment = Assignment { asked_at, ..Assignment::new(question, &evidence) };
-        let reader = Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))));
+        let reader = ExtractiveReasoner::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))));
         let reading = runtime.block_on(reader.read(&assignment, soon())).unwrap();
         prop_assert!((0.0..=1.0).contains(&reading.confidence));
         prop_assert_eq!(reading.text.is_empty(), reading.confidence < reading.threshold);

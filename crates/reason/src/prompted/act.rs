@@ -5,7 +5,7 @@ use clew_core::{Error, ErrorKind, Generator, ReplyFormat};
 use super::material::Passage;
 use super::prompt::{PromptFile, Rendered, render};
 use super::reply::Reply;
-use super::unreadable::Unreadable;
+use super::unreadable::UnreadableReply;
 
 /// A step of judgement with its input.
 ///
@@ -33,8 +33,8 @@ pub trait Act: Clone + Send + Sync {
     /// Parses `reply`.
     ///
     /// # Errors
-    /// Returns [`Unreadable`] if the meaning of the reply is not clear. Nothing is guessed.
-    fn parse(&self, reply: Reply<'_>) -> Result<Self::Output, Unreadable>;
+    /// Returns [`UnreadableReply`] if the meaning of the reply is not clear. Nothing is guessed.
+    fn parse(&self, reply: Reply<'_>) -> Result<Self::Output, UnreadableReply>;
 }
 
 /// A part of an act that may be cut.

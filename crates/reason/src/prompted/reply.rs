@@ -39,7 +39,7 @@ mod record;
 
 use self::json::Loose;
 pub(crate) use self::record::{Record, is_nothing, is_partly, yes_or_no};
-use super::unreadable::{Found, Unreadable};
+use super::unreadable::{ReplyShape, UnreadableReply};
 
 /// Reply of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,8 @@ impl<'a> Reply<'a> {
         self,
         expected: &'static str,
         keys: &[&str],
-    ) -> Result<Record, Unreadable> {
-        let refused = |found| Unreadable { expected, found };
+    ) -> Result<Record, UnreadableReply> {
+        let refused = |found| UnreadableReply { expected, found };
         let text = self.said().map_err(refused)?;
         let mut objects = Vec::new();
         for value in json::values(text).map_err(refused)? {
@@ -68,13 +68,13 @@ impl<'a> Reply<'a> {
             }
         }
         match objects.pop() {
-            Some(_) if !objects.is_empty() => Err(refused(Found::Several)),
+            Some(_) if !objects.is_empty() => Err(refused(ReplyShape::Several)),
             Some(fields) => Ok(Record { expected, fields }),
             None => {
                 let fields = self.lines().and_then(|text| lines::labelled(text, keys));
                 let fields = fields.map_err(refused)?;
                 if fields.is_empty() {
-                    Err(refused(Found::Prose))
+                    Err(refused(ReplyShape::Prose))
                 } else {
                     Ok(Record { expected, fields })
                 }
@@ -89,13 +89,13 @@ impl<'a> Reply<'a> {
         expected: &'static str,
         list: &'static str,
         keys: &[&str],
-    ) -> Result<Vec<Record>, Unreadable> {
+    ) -> Result<Vec<Record>, UnreadableReply> {
         let items = |items: &[Loose]| items.iter().all(|item| matches!(item, Loose::Object(_)));
         if let Some(record) = self.list(expected, list, items)? {
             return record.records(list);
         }
         let rows = self.lines().and_then(|text| lines::rows(text, keys));
-        let rows = rows.map_err(|found| Unreadable { expected, found })?;
+        let rows = rows.map_err(|found| UnreadableReply { expected, found })?;
         Ok(rows.into_iter().map(|fields| Record { expected, fields }).collect())
     }
 
@@ -104,13 +104,13 @@ impl<'a> Reply<'a> {
         self,
         expected: &'static str,
         list: &'static str,
-    ) -> Result<Vec<String>, Unreadable> {
+    ) -> Result<Vec<String>, UnreadableReply> {
         let items = |items: &[Loose]| items.iter().all(|item| matches!(item, Loose::Text(_)));
         if let Some(record) = self.list(expected, list, items)? {
             return record.texts(list);
         }
         let texts = self.lines().and_then(lines::items);
-        texts.map_err(|found| Unreadable { expected, found })
+        texts.map_err(|found| UnreadableReply { expected, found })
     }
 
     /// Finds the list `list` in JSON and returns it as the only field of a record. Returns `None`
@@ -120,8 +120,8 @@ impl<'a> Reply<'a> {
         expected: &'static str,
         list: &'static str,
         fits: impl Fn(&[Loose]) -> bool,
-    ) -> Result<Option<Record>, Unreadable> {
-        let refused = |found| Unreadable { expected, found };
+    ) -> Result<Option<Record>, UnreadableReply> {
+        let refused = |found| UnreadableReply { expected, found };
         let text = self.said().map_err(refused)?;
         let mut lists: Vec<Loose> = Vec::new();
         for value in json::values(text).map_err(refused)? {
@@ -135,7 +135,7 @@ impl<'a> Reply<'a> {
             lists.extend(found.filter(|found| !lists.contains(found)));
         }
         match lists.pop() {
-            Some(_) if !lists.is_empty() => Err(refused(Found::Several)),
+            Some(_) if !lists.is_empty() => Err(refused(ReplyShape::Several)),
             Some(value) => Ok(Some(Record { expected, fields: vec![(list.to_owned(), value)] })),
             None => Ok(None),
         }
@@ -147,24 +147,24 @@ impl<'a> Reply<'a> {
         self,
         expected: &'static str,
         label: &'static str,
-    ) -> Result<String, Unreadable> {
-        let refused = |found| Unreadable { expected, found };
+    ) -> Result<String, UnreadableReply> {
+        let refused = |found| UnreadableReply { expected, found };
         let text = lines::unfenced(self.said().map_err(refused)?);
         if text.starts_with('{') {
             return self.record(expected, &[label])?.text(label);
         }
         let text = lines::without_label(text, label);
         match if self.is_whole { text.as_str() } else { whole_sentences(&text) } {
-            "" if self.is_whole => Err(refused(Found::Nothing)),
-            "" => Err(refused(Found::CutOff)),
+            "" if self.is_whole => Err(refused(ReplyShape::Nothing)),
+            "" => Err(refused(ReplyShape::CutOff)),
             text => Ok(text.to_owned()),
         }
     }
 
     /// Returns the text for parsing in lines. It must be complete, because the missing part of the
     /// last line is unknown.
-    fn lines(self) -> Result<&'a str, Found> {
-        if self.is_whole { self.said() } else { Err(Found::CutOff) }
+    fn lines(self) -> Result<&'a str, ReplyShape> {
+        if self.is_whole { self.said() } else { Err(ReplyShape::CutOff) }
     }
 
     /// Returns whether the reply is only a word for nothing.
@@ -173,13 +173,15 @@ impl<'a> Reply<'a> {
     }
 
     /// Returns the text after the thoughts.
-    fn said(self) -> Result<&'a str, Found> {
+    fn said(self) -> Result<&'a str, ReplyShape> {
         let said = match self.text.rsplit_once("</think>") {
             Some((_, said)) => said.trim(),
-            None if self.text.trim_start().starts_with("<think>") => return Err(Found::CutOff),
+            None if self.text.trim_start().starts_with("<think>") => {
+                return Err(ReplyShape::CutOff);
+            }
             None => self.text.trim(),
         };
-        if said.is_empty() { Err(Found::Nothing) } else { Ok(said) }
+        if said.is_empty() { Err(ReplyShape::Nothing) } else { Ok(said) }
     }
 }
 

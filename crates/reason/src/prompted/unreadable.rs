@@ -4,16 +4,16 @@ use std::fmt;
 
 /// Error of a reply whose meaning is not clear. It contains nothing of the reply's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnreadableReply {
     /// Description of what the reply should have been.
     pub expected: &'static str,
     /// Shape that the reply had.
-    pub found: Found,
+    pub found: ReplyShape,
 }
 
 /// Shape of a reply that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum ReplyShape {
     /// No text at all.
     Nothing,
     /// Text without anything that was asked for.
@@ -32,20 +32,20 @@ pub enum Found {
     OutOfRange(&'static str),
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for UnreadableReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "expected {}, found ", self.expected)?;
         match self.found {
-            Found::Nothing => f.write_str("nothing"),
-            Found::Prose => f.write_str("prose"),
-            Found::CutOff => f.write_str("its beginning only"),
-            Found::BrokenJson => f.write_str("broken JSON"),
-            Found::Several => f.write_str("several that differ"),
-            Found::Missing(field) => write!(f, "no `{field}`"),
-            Found::Wrong(field) => write!(f, "a `{field}` that is none"),
-            Found::OutOfRange(field) => write!(f, "a `{field}` that refers to nothing shown"),
+            ReplyShape::Nothing => f.write_str("nothing"),
+            ReplyShape::Prose => f.write_str("prose"),
+            ReplyShape::CutOff => f.write_str("its beginning only"),
+            ReplyShape::BrokenJson => f.write_str("broken JSON"),
+            ReplyShape::Several => f.write_str("several that differ"),
+            ReplyShape::Missing(field) => write!(f, "no `{field}`"),
+            ReplyShape::Wrong(field) => write!(f, "a `{field}` that is none"),
+            ReplyShape::OutOfRange(field) => write!(f, "a `{field}` that refers to nothing shown"),
         }
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for UnreadableReply {}

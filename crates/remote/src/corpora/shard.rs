@@ -11,7 +11,7 @@ use clew_core::{
     ShardIndex, ShardSearch, ShardStore, SnapshotName, StoredDocument, Subgraph, TreeNode,
     TreeQuery,
 };
-use clew_proto::convert::shard::{self as convert, SeenShard};
+use clew_proto::convert::shard::{self as convert, ShardRefWithAccess};
 use clew_proto::convert::{export, ingest, memory, snapshot};
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_client::ShardServiceClient;
@@ -32,7 +32,7 @@ type Client = ShardServiceClient<Channel>;
 /// A shard on whatever node owns it, as the caller's access shows it.
 #[derive(Clone)]
 pub(super) struct RemoteShard {
-    pub seen: SeenShard,
+    pub seen: ShardRefWithAccess,
     pub routes: Arc<Routes>,
     /// Gate for the bytes of documents that this gateway holds for all shards.
     pub accepting: Gate,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clew_cluster::{Members, Role};
 use clew_core::Error;
 use clew_node::{Node, addresses};
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use tokio::sync::watch;
 
 use super::{RemoteEncoderConfig, RemoteEncoderOptions, RemoteEncoders};
@@ -63,7 +63,7 @@ async fn follow(encoders: Arc<RemoteEncoders>, mut members: watch::Receiver<Arc<
 }
 
 /// Updates the encoders in the node's tree and the current model, regularly.
-async fn look(encoders: Arc<RemoteEncoders>, drawn: watch::Sender<Vec<TreeNode>>) {
+async fn look(encoders: Arc<RemoteEncoders>, drawn: watch::Sender<Vec<RunningPart>>) {
     loop {
         tokio::time::sleep(LOOKED_EVERY).await;
         encoders.follow_current().await;

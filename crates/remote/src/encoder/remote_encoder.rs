@@ -10,16 +10,16 @@ use clew_runtime::admission::Gate;
 use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::within;
 use clew_runtime::timing::{Part as Spending, measured};
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use clew_telemetry::{child, trace_parent};
 use futures::future::try_join_all;
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use super::batch::{Bounds, Part, split};
-use super::board::Job;
-use super::crew::Crew;
+use super::dispatcher::Job;
 use super::model::Model;
+use super::model_pool::ModelPool;
 use super::{RemoteEncoderConfig, RemoteEncoderOptions};
 
 /// Number of times that a batch is sent again after it was lost with its member. After that, the
@@ -34,7 +34,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Encoder of one model on other nodes. Dropping it ends its streams and connections.
 pub struct RemoteEncoder {
-    crew: Arc<Crew>,
+    model_pool: Arc<ModelPool>,
     model: Arc<Model>,
     config: RemoteEncoderConfig,
     gate: Gate,
@@ -51,22 +51,26 @@ impl RemoteEncoder {
     /// offered, and [`ErrorKind::Unavailable`] if no member answered until `deadline`.
     pub async fn connect(options: RemoteEncoderOptions, deadline: Instant) -> Result<Self, Error> {
         let config = options.config.clone();
-        let crew = Arc::new(Crew::gather(options).await?);
-        let model = crew.model(deadline).await?;
-        Ok(Self::new(crew, model, config))
+        let model_pool = Arc::new(ModelPool::gather(options).await?);
+        let model = model_pool.model(deadline).await?;
+        Ok(Self::new(model_pool, model, config))
     }
 
-    /// Creates an encoder over a crew whose model is known.
-    pub(crate) fn new(crew: Arc<Crew>, model: Arc<Model>, config: RemoteEncoderConfig) -> Self {
+    /// Creates an encoder over a pool whose model is known.
+    pub(crate) fn new(
+        model_pool: Arc<ModelPool>,
+        model: Arc<Model>,
+        config: RemoteEncoderConfig,
+    ) -> Self {
         let gate =
             Gate::new("the queue for encoders", config.queue_tokens, Duration::from_millis(250))
                 .seen_as("remote_encoder", "tokens");
-        Self { crew, model, config, gate, embedded_tokens: AtomicU64::new(0) }
+        Self { model_pool, model, config, gate, embedded_tokens: AtomicU64::new(0) }
     }
 
     /// Returns the members that the encoder works with.
-    pub(crate) fn crew(&self) -> &Arc<Crew> {
-        &self.crew
+    pub(crate) fn model_pool(&self) -> &Arc<ModelPool> {
+        &self.model_pool
     }
 
     /// Replaces the members by `members`, given as names and addresses. Members that are gone get
@@ -75,7 +79,7 @@ impl RemoteEncoder {
     /// # Errors
     /// Returns [`ErrorKind::InvalidInput`] if an address is not valid. Then nothing is changed.
     pub async fn update(&self, members: Vec<(String, String)>) -> Result<(), Error> {
-        self.crew.update(members).await
+        self.model_pool.update(members).await
     }
 
     /// Returns the number of tokens embedded since the start.
@@ -85,8 +89,8 @@ impl RemoteEncoder {
 
     /// Returns the tree node of the encoder: the pool with its members. Members that do not offer
     /// the model are `refused`, and those whose stream is not open yet are `joining`.
-    pub async fn node(&self) -> TreeNode {
-        self.crew.node().await.with_queue(self.gate.in_use(), self.gate.capacity())
+    pub async fn node(&self) -> RunningPart {
+        self.model_pool.node().await.with_queue(self.gate.in_use(), self.gate.capacity())
     }
 
     async fn embed_part(
@@ -107,12 +111,12 @@ impl RemoteEncoder {
         let mut losses = 0;
         let mut refusals = 0;
         loop {
-            self.somebody(deadline).await?;
+            self.wait_for_peer(deadline).await?;
             let (reply, result) = oneshot::channel();
             let texts = texts.clone();
             let trace_parent = trace_parent();
             let job = Job { texts, kind, priority, tokens, deadline, trace_parent, reply };
-            self.crew.shared.board.submit(job, losses > 0);
+            self.model_pool.shared.dispatcher.submit(job, losses > 0);
             let failed = match within(deadline, "embedding", received(result)).await {
                 Ok(embeddings) => return Ok(embeddings),
                 Err(error) => error,
@@ -142,14 +146,15 @@ impl RemoteEncoder {
     }
 
     /// Waits for a member that takes work, as long as configured.
-    async fn somebody(&self, deadline: Instant) -> Result<(), Error> {
-        let patience = deadline.min(Instant::now() + self.crew.pool.options().reach.config.wait());
-        let mut seated = self.crew.shared.board.seated();
+    async fn wait_for_peer(&self, deadline: Instant) -> Result<(), Error> {
+        let patience =
+            deadline.min(Instant::now() + self.model_pool.pool.options().reach.config.wait());
+        let mut ready = self.model_pool.shared.dispatcher.ready();
         let waited =
-            tokio::time::timeout_at(patience.into(), seated.wait_for(|seated| *seated > 0)).await;
+            tokio::time::timeout_at(patience.into(), ready.wait_for(|ready| *ready > 0)).await;
         match waited {
             Ok(Ok(_)) => Ok(()),
-            _ => Err(self.crew.nobody()),
+            _ => Err(self.model_pool.no_peer_error()),
         }
     }
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::{Encoder, EncoderIdentity, Encoders, Error};
 use clew_runtime::deadline::within;
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use tokio::sync::Mutex;
 
-use super::crew::Crew;
+use super::model_pool::ModelPool;
 use super::{RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions};
 
 /// Maximum time for members to answer for a model that was not asked for before.
@@ -33,7 +33,7 @@ struct Known {
 /// Model that was asked for.
 struct Asked {
     identity: EncoderIdentity,
-    crew: Arc<Crew>,
+    model_pool: Arc<ModelPool>,
     /// Set once a member has said that it offers the model.
     encoder: OnceLock<Arc<RemoteEncoder>>,
 }
@@ -45,10 +45,10 @@ impl Asked {
         Arc::strong_count(self) > 1 || self.encoder.get().is_some_and(is_held)
     }
 
-    async fn node(&self) -> TreeNode {
+    async fn node(&self) -> RunningPart {
         match self.encoder.get() {
             Some(encoder) => encoder.node().await,
-            None => self.crew.node().await,
+            None => self.model_pool.node().await,
         }
     }
 }
@@ -63,7 +63,7 @@ impl RemoteEncoders {
         let encoder = Arc::new(RemoteEncoder::connect(options.clone(), deadline).await?);
         let asked = Asked {
             identity: encoder.identity().clone(),
-            crew: Arc::clone(encoder.crew()),
+            model_pool: Arc::clone(encoder.model_pool()),
             encoder: OnceLock::from(Arc::clone(&encoder)),
         };
         let known = Mutex::new(Known { options, models: vec![Arc::new(asked)] });
@@ -77,7 +77,7 @@ impl RemoteEncoders {
     pub async fn update(&self, members: Vec<(String, String)>) -> Result<(), Error> {
         let mut known = self.known.lock().await;
         for asked in &known.models {
-            asked.crew.update(members.clone()).await?;
+            asked.model_pool.update(members.clone()).await?;
         }
         known.options.members = members;
         Ok(())
@@ -87,8 +87,8 @@ impl RemoteEncoders {
     /// answered: all were configured anew.
     pub async fn follow_current(&self) {
         let now = self.current_encoder();
-        let told = now.crew().told();
-        let mut named = told.iter().filter_map(|offered| offered.first());
+        let offers = now.model_pool().offers();
+        let mut named = offers.iter().filter_map(|offered| offered.first());
         let Some(first) = named.next().filter(|first| *first != now.identity()) else { return };
         if named.any(|other| other != first) {
             return;
@@ -105,7 +105,7 @@ impl RemoteEncoders {
     }
 
     /// Returns the tree nodes of all models, each as [`RemoteEncoder::node`].
-    pub async fn nodes(&self) -> Vec<TreeNode> {
+    pub async fn nodes(&self) -> Vec<RunningPart> {
         let models = self.known.lock().await.models.clone();
         let mut nodes = Vec::with_capacity(models.len());
         for asked in models {
@@ -125,13 +125,13 @@ impl RemoteEncoders {
     ) -> Result<Arc<RemoteEncoder>, Error> {
         let asking = self.asked(identity);
         let (asked, config) = within(deadline, "asking encoders for a model", asking).await?;
-        let model = asked.crew.model(deadline).await?;
-        let crew = Arc::clone(&asked.crew);
-        let connect = || Arc::new(RemoteEncoder::new(crew, model, config));
+        let model = asked.model_pool.model(deadline).await?;
+        let model_pool = Arc::clone(&asked.model_pool);
+        let connect = || Arc::new(RemoteEncoder::new(model_pool, model, config));
         Ok(Arc::clone(asked.encoder.get_or_init(connect)))
     }
 
-    /// Returns the crew of a model, gathering it if there is none, with the configuration.
+    /// Returns the pool of a model, gathering it if there is none, with the configuration.
     async fn asked(
         &self,
         identity: &EncoderIdentity,
@@ -147,9 +147,10 @@ impl RemoteEncoders {
             models.remove(unused);
         }
         let expected = Some(identity.clone());
-        let crew = Crew::gather(RemoteEncoderOptions { expected, ..options.clone() }).await?;
-        let (identity, crew) = (identity.clone(), Arc::new(crew));
-        let asked = Arc::new(Asked { identity, crew, encoder: OnceLock::new() });
+        let model_pool =
+            ModelPool::gather(RemoteEncoderOptions { expected, ..options.clone() }).await?;
+        let (identity, model_pool) = (identity.clone(), Arc::new(model_pool));
+        let asked = Arc::new(Asked { identity, model_pool, encoder: OnceLock::new() });
         models.push(Arc::clone(&asked));
         Ok((asked, options.config.clone()))
     }
@@ -163,7 +164,8 @@ impl Encoders for RemoteEncoders {
 
     fn offered(&self) -> Vec<EncoderIdentity> {
         let current = self.current_encoder();
-        let others = current.crew().offered().into_iter().filter(|it| it != current.identity());
+        let others =
+            current.model_pool().offered().into_iter().filter(|it| it != current.identity());
         std::iter::once(current.identity().clone()).chain(others).collect()
     }
 

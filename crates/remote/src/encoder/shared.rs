@@ -1,5 +1,5 @@
-//! State that the couriers of one model share: the board, the model, and the models that members
-//! offer.
+//! State that the sessions of one model share: the dispatcher, the model, and the models that
+//! members offer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -8,25 +8,25 @@ use clew_core::{EncoderIdentity, Error};
 use clew_runtime::peer::Peer;
 use tokio::sync::watch;
 
-use super::board::{Board, nobody};
+use super::dispatcher::{Dispatcher, no_peer_error};
 use super::model::{Description, Model};
 
-/// State that the couriers share.
+/// State that the sessions share.
 pub(crate) struct Shared {
-    pub board: Board,
+    pub dispatcher: Dispatcher,
     model: OnceLock<Arc<Model>>,
     expected: Option<EncoderIdentity>,
-    pub told: watch::Sender<Told>,
+    pub offers: watch::Sender<Offers>,
 }
 
 /// Models that members offer, by the members' names and addresses.
-type Told = BTreeMap<(String, String), Vec<EncoderIdentity>>;
+type Offers = BTreeMap<(String, String), Vec<EncoderIdentity>>;
 
 impl Shared {
-    /// Creates the state before any member is known. The couriers work with `expected`, if it is
+    /// Creates the state before any member is known. The sessions work with `expected`, if it is
     /// given.
-    pub(crate) fn new(board: Board, expected: Option<EncoderIdentity>) -> Self {
-        Self { board, model: OnceLock::new(), expected, told: watch::Sender::default() }
+    pub(crate) fn new(dispatcher: Dispatcher, expected: Option<EncoderIdentity>) -> Self {
+        Self { dispatcher, model: OnceLock::new(), expected, offers: watch::Sender::default() }
     }
 
     /// Returns the model in use, if it is known already.
@@ -40,15 +40,15 @@ impl Shared {
     /// # Errors
     /// Returns [`clew_core::ErrorKind::Unavailable`] while no member has described it.
     pub(crate) fn model(&self) -> Result<&Arc<Model>, Error> {
-        self.model.get().ok_or_else(nobody)
+        self.model.get().ok_or_else(no_peer_error)
     }
 
     /// Records the models that a member offers. An empty list means that they are not known.
-    pub(crate) fn tells(&self, peer: &Peer, offered: Vec<EncoderIdentity>) {
+    pub(crate) fn set_offered(&self, peer: &Peer, offered: Vec<EncoderIdentity>) {
         let member = member(peer);
-        self.told.send_modify(|told| match offered.is_empty() {
-            true => drop(told.remove(&member)),
-            false => drop(told.insert(member, offered)),
+        self.offers.send_modify(|offers| match offered.is_empty() {
+            true => drop(offers.remove(&member)),
+            false => drop(offers.insert(member, offered)),
         });
     }
 
@@ -72,7 +72,7 @@ impl Shared {
                 )??;
             self.model.get_or_init(|| Arc::new(model));
             // Waiting callers look again.
-            self.told.send_modify(|_| {});
+            self.offers.send_modify(|_| {});
         }
         match &self.model()?.identity {
             first if *first != identity => Err(first.missing_among(&offered)),

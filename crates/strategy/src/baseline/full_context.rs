@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use clew_core::{Answer, Error, Evidence, TraceEvent};
 
 use crate::work::{Work, order};
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Maximum number of passages that a context is built from.
 const MOST_PASSAGES: usize = 1_000;
@@ -38,7 +38,7 @@ impl Strategy for FullContext {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let query = work.query(question.text.clone(), MOST_PASSAGES);

@@ -8,7 +8,7 @@ use clew_core::{Answer, Error, Evidence, SegmentId, TraceEvent};
 use super::DEFAULT_K;
 use crate::admitted::Admitted;
 use crate::work::Work;
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Strategy that ranks segments by a random walk over entities and segments, starting at the
 /// entities that a question names.
@@ -34,7 +34,7 @@ impl Strategy for GraphWalk {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let k = question.k.unwrap_or(DEFAULT_K);

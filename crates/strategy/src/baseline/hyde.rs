@@ -6,7 +6,7 @@ use clew_core::{Answer, Error, SearchMode};
 use super::DEFAULT_K;
 use crate::pool::Pool;
 use crate::work::Work;
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Number of passages shown to the planner that imagines one.
 const SHOWN: usize = 3;
@@ -31,7 +31,7 @@ impl Strategy for Hyde {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let k = question.k.unwrap_or(DEFAULT_K);

@@ -6,7 +6,7 @@ use clew_core::{Answer, Error, TraceEvent};
 use super::DEFAULT_K;
 use crate::pool::Pool;
 use crate::work::Work;
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Maximum number of searches.
 const MOST_SEARCHES: usize = 4;
@@ -29,7 +29,7 @@ impl Strategy for Iterative {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let k = question.k.unwrap_or(DEFAULT_K);

@@ -9,7 +9,7 @@ use clew_text::{Term, terms};
 use super::DEFAULT_K;
 use crate::pool::Pool;
 use crate::work::Work;
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Maximum number of drafted lines to search for. It covers all lines of one memory: two drafts of
 /// 128 tokens have at most 50 lines of more than three words. Of several memories, the first lines
@@ -43,7 +43,7 @@ impl Strategy for MemoRag {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let k = question.k.unwrap_or(DEFAULT_K);

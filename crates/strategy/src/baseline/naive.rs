@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use clew_core::{Answer, Error, SearchMode};
 
 use crate::direct::search_once;
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Plain retrieval-augmented generation, by vectors, by words or by both.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl Strategy for Naive {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         search_once(self.mode, question, seams, progress).await
     }

@@ -5,7 +5,7 @@ use clew_core::{Answer, Error, Evidence, SearchMode, SummaryLevel, SummaryTask, 
 
 use super::DEFAULT_K;
 use crate::work::{Work, order};
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Maximum number of passages to go through.
 const MOST_PASSAGES: usize = 1_000;
@@ -32,7 +32,7 @@ impl Strategy for RecurrentSummary {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let mut passages = work.search(work.query(question.text.clone(), MOST_PASSAGES)).await?;

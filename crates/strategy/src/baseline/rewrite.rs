@@ -6,7 +6,7 @@ use clew_core::{Answer, Error, Rewording};
 use super::DEFAULT_K;
 use crate::pool::Pool;
 use crate::work::Work;
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Maximum number of wordings besides the question's own.
 const MOST: usize = 3;
@@ -40,7 +40,7 @@ impl Strategy for Rewrite {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let k = question.k.unwrap_or(DEFAULT_K);

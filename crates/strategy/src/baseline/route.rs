@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use clew_core::{Answer, Error};
 
-use crate::{Direct, Linked, MemWalker, Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Direct, Linked, MemWalker, Question, Seams, Strategy};
 
 /// Strategy that chooses another one by rules without cost:
 ///
@@ -53,7 +53,7 @@ impl Strategy for Route {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         match chosen(question).answer(question, seams, progress).await {
             Err(error) if error.reason() == "NO_STRUCTURE" => {

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use clew_core::{Answer, Error, Evidence, NodeId, TextKind, TraceEvent, TreeNode};
+use clew_core::{Answer, Error, Evidence, TextKind, TraceEvent, TreeNode, TreeNodeId};
 
 use super::DEFAULT_K;
 use crate::work::{Work, cosine};
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Maximum number of nodes that are loaded.
 const MOST_NODES: usize = 512;
@@ -38,7 +38,7 @@ impl Strategy for SummaryLevels {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let k = question.k.unwrap_or(DEFAULT_K);
@@ -168,8 +168,8 @@ fn covers(node: &TreeNode, leaf: &TreeNode) -> bool {
     }
     match (&node.id, &leaf.id) {
         (
-            NodeId::Document { document_id, version, .. },
-            NodeId::Document { document_id: of, version: of_version, .. },
+            TreeNodeId::Document { document_id, version, .. },
+            TreeNodeId::Document { document_id: of, version: of_version, .. },
         ) => {
             let holds = |span: clew_core::Span, part: clew_core::Span| {
                 span.start <= part.start && part.end <= span.end
@@ -177,10 +177,10 @@ fn covers(node: &TreeNode, leaf: &TreeNode) -> bool {
             let is_inside = node.span.zip(leaf.span).is_some_and(|(span, part)| holds(span, part));
             document_id == of && version == of_version && is_inside && node.children > 0
         }
-        (NodeId::Upper { .. }, NodeId::Document { document_id, .. }) => {
+        (TreeNodeId::Upper { .. }, TreeNodeId::Document { document_id, .. }) => {
             let (first, last) = &node.documents;
             (first..=last).contains(&document_id)
         }
-        (_, NodeId::Upper { .. }) => false,
+        (_, TreeNodeId::Upper { .. }) => false,
     }
 }

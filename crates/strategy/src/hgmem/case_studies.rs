@@ -18,7 +18,7 @@ use clew_core::{
     Concerns, Evidence, MemoryPoint, MergedPoint, NewPoint, OneEncoder, Outcome, PointChanges,
     UpdatedPoint,
 };
-use clew_reason::Extractive;
+use clew_reason::ExtractiveReasoner;
 
 use self::book::{BagOfTerms, Book, says};
 use super::*;
@@ -325,7 +325,7 @@ async fn what_a_claim_adds_to_the_facts_is_found_to_have_no_evidence() {
 async fn without_a_model_the_memory_stays_small_and_what_degrades_xodar_is_read() {
     let book = Book::open();
     let world = world(WHY, PointChanges::default(), []);
-    let planner = Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfTerms))));
+    let planner = ExtractiveReasoner::new(Arc::new(OneEncoder(Arc::new(BagOfTerms))));
     let memory = TreeMemory { tree: &world.tree, planner: &planner };
     let seams = Seams {
         retriever: &book,

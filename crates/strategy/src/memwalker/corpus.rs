@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use clew_core::{Evidence, NodeId, SummaryLevel, SummaryTask, Tree, TreeNode, UpperKey};
+use clew_core::{CorpusTreeKey, Evidence, SummaryLevel, SummaryTask, Tree, TreeNode, TreeNodeId};
 
 /// Maximum number of children of a node above the roots of shards: the default of the shards'
 /// trees.
@@ -20,7 +20,7 @@ const SUMMARY_BYTES: usize = 800;
 /// with their content.
 #[derive(Debug, Default)]
 pub(super) struct CorpusLevels {
-    children: HashMap<NodeId, Vec<TreeNode>>,
+    children: HashMap<TreeNodeId, Vec<TreeNode>>,
 }
 
 impl CorpusLevels {
@@ -45,7 +45,7 @@ impl CorpusLevels {
     }
 
     /// Returns the children of a node, if it is one of these.
-    pub(super) fn children(&self, node: &NodeId) -> Option<Vec<TreeNode>> {
+    pub(super) fn children(&self, node: &TreeNodeId) -> Option<Vec<TreeNode>> {
         self.children.get(node).cloned()
     }
 
@@ -61,10 +61,10 @@ impl CorpusLevels {
 /// Returns the node above others, or `None` if there are none.
 fn node_above(below: &[TreeNode]) -> Option<TreeNode> {
     let (first, last) = (below.first()?, below.last()?);
-    let keys: Vec<UpperKey> = below.iter().map(key).collect();
+    let keys: Vec<CorpusTreeKey> = below.iter().map(key).collect();
     let shard = match &first.id {
-        NodeId::Upper { shard, .. } => *shard,
-        NodeId::Document { .. } => clew_core::ShardIndex(0),
+        TreeNodeId::Upper { shard, .. } => *shard,
+        TreeNodeId::Document { .. } => clew_core::ShardIndex(0),
     };
     let task = SummaryTask {
         level: SummaryLevel::Inner,
@@ -74,7 +74,7 @@ fn node_above(below: &[TreeNode]) -> Option<TreeNode> {
     let from = below.iter().map(|node| &node.documents.0).min().unwrap_or(&first.documents.0);
     let to = below.iter().map(|node| &node.documents.1).max().unwrap_or(&last.documents.1);
     Some(TreeNode {
-        id: NodeId::Upper { shard, key: UpperKey::above(&keys) },
+        id: TreeNodeId::Upper { shard, key: CorpusTreeKey::above(&keys) },
         title: String::new(),
         summary: clew_tree::summarise(&task).text,
         span: None,
@@ -85,13 +85,15 @@ fn node_above(below: &[TreeNode]) -> Option<TreeNode> {
 }
 
 /// Returns the key that distinguishes a root of a shard from others.
-fn key(node: &TreeNode) -> UpperKey {
+fn key(node: &TreeNode) -> CorpusTreeKey {
     match &node.id {
-        NodeId::Upper { key, .. } => *key,
-        NodeId::Document { document_id, version, level, ordinal } => UpperKey::of_document(
-            document_id,
-            *version,
-            u64::from(*level) << 32 | u64::from(*ordinal),
-        ),
+        TreeNodeId::Upper { key, .. } => *key,
+        TreeNodeId::Document { document_id, version, level, ordinal } => {
+            CorpusTreeKey::of_document(
+                document_id,
+                *version,
+                u64::from(*level) << 32 | u64::from(*ordinal),
+            )
+        }
     }
 }

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    Answer, ChildChoice, Error, Evidence, NodeId, Place, Reading, TraceEvent, TreeNode, Triage,
+    Answer, ChildChoice, DocumentRange, Error, Evidence, Reading, TraceEvent, TreeNode, TreeNodeId,
+    Triage,
 };
 
 use super::corpus::CorpusLevels;
@@ -26,10 +27,10 @@ pub(super) struct Walk<'a> {
     scorer: Scorer,
     memory: Memory,
     /// Nodes whose summaries were shown, so that none is counted as read twice.
-    shown: HashSet<NodeId>,
+    shown: HashSet<TreeNodeId>,
     steps: usize,
     /// Places of the segments that were read, first read first.
-    read: Vec<Place>,
+    read: Vec<DocumentRange>,
     /// Number of their tokens, counted only if the question limits it.
     tokens: usize,
     /// Time that reading took.

@@ -7,7 +7,7 @@ use super::MAX_TRIALS;
 use super::navigation::{Memory, Navigation, failure};
 use super::passage::join;
 use crate::work::Work;
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Maximum number of entities that the navigator chooses from.
 const MAX_CANDIDATES: usize = 64;
@@ -35,7 +35,7 @@ impl Strategy for QrmemEntity {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let work = Work::new(question, seams, progress);
         let mut navigation = Navigation::begin(work, Memory::QueryOriented).await?;

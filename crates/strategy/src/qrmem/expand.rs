@@ -10,7 +10,7 @@ use super::edge::Edge;
 use super::navigation::{Memory, Navigation};
 use super::passage::{Passage, join};
 use crate::work::{Work, overlap};
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Maximum number of rounds of expansion. Entities three edges away seldom belong to a question of
 /// two or three hops.
@@ -50,7 +50,7 @@ impl Strategy for QrmemExpand {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         let work = Work::new(question, seams, progress);
         let mut navigation = Navigation::begin(work, Memory::QueryOriented).await?;

@@ -7,7 +7,7 @@ use super::MAX_TRIALS;
 use super::navigation::{Memory, Navigation, failure};
 use super::passage::{Passage, Window};
 use crate::work::Work;
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Strategy of *reflection-based navigation* ("QRMeM: Unleash the Length Limitation through
 /// Question then Reflection Memory Mechanism", algorithm 1 in appendix A).
@@ -55,7 +55,7 @@ impl Strategy for QrmemReflect {
         &self,
         question: &Question,
         seams: Seams<'_>,
-        progress: &dyn Progress,
+        progress: &dyn AnswerObserver,
     ) -> Result<Answer, Error> {
         // 1
         let work = Work::new(question, seams, progress);

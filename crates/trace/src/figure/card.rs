@@ -4,13 +4,13 @@ use clew_text::display_line;
 
 use super::graph::evidence;
 use super::pen::{Face, Panel, accent};
-use crate::step::Step;
+use crate::step::TraceStep;
 use crate::words::{count, millis, score, share};
 
 const BAR: (f64, f64) = (300.0, 10.0);
 
 /// Draws a step that is part of neither a walk nor a navigation.
-pub(super) fn card(step: &Step, width: f64) -> Panel {
+pub(super) fn card(step: &TraceStep, width: f64) -> Panel {
     let (title, details) = words(step);
     let mut inner = Panel::default();
     inner.text(16.0, 22.0, Face::plain().bold().coloured(accent::INK), title);
@@ -18,7 +18,7 @@ pub(super) fn card(step: &Step, width: f64) -> Panel {
     for (text, lines) in details {
         y = inner.wrapped((16.0, y), Face::plain(), &text, (width - 32.0, lines));
     }
-    if let Step::Judged { confidence, threshold, .. } = step {
+    if let TraceStep::Judged { confidence, threshold, .. } = step {
         y = bar(&mut inner, y, *confidence, *threshold);
     }
     let mut panel = Panel::default();
@@ -30,37 +30,37 @@ pub(super) fn card(step: &Step, width: f64) -> Panel {
 }
 
 /// Returns a title, and texts with the maximum number of lines of each.
-fn words(step: &Step) -> (&'static str, Vec<(String, usize)>) {
+fn words(step: &TraceStep) -> (&'static str, Vec<(String, usize)>) {
     match step {
-        Step::Searched { query, mode, hits, best_dense_score, took_ms } => {
+        TraceStep::Searched { query, mode, hits, best_dense_score, took_ms } => {
             let found = count(*hits, "passage", "passages");
             let best = best_dense_score.map(|best| format!(", best similarity {}", score(best)));
             let found = format!("{found} in {}{}", millis(*took_ms), best.unwrap_or_default());
             ("Searched", vec![(format!("{mode}: “{query}”"), 2), (found, 1)])
         }
-        Step::Read { passages, sentences, took_ms, places } => {
+        TraceStep::Read { passages, sentences, took_ms, places } => {
             let passages = count(*passages, "passage", "passages");
             let sentences = count(*sentences, "sentence", "sentences");
             let read = format!("{passages}, {sentences} in {}", millis(*took_ms));
-            let place = |place: &crate::Place| {
+            let place = |place: &crate::TraceRange| {
                 format!("{} {}..{}", place.document_id, place.start, place.end)
             };
             let places: Vec<String> = places.iter().take(8).map(place).collect();
             ("Read", vec![(read, 1), (places.join(", "), 2)])
         }
-        Step::Judged { confidence, threshold, rationale } => {
+        TraceStep::Judged { confidence, threshold, rationale } => {
             let is_enough = confidence >= threshold;
             let verdict = if is_enough { "Judged: supported" } else { "Judged: not supported" };
             (verdict, vec![(rationale.clone(), 3)])
         }
-        Step::Walked { nodes, turns, bytes_read, bytes_total, ended } => {
+        TraceStep::Walked { nodes, turns, bytes_read, bytes_total, ended } => {
             let nodes = count(*nodes, "node", "nodes");
             let turns = count(*turns, "turn back", "turns back");
             let read = share(*bytes_read, *bytes_total);
             ("Walk ended", vec![(ended.clone(), 2), (format!("{nodes}, {turns}, {read}"), 1)])
         }
-        Step::Gathered { .. } => ("Gathered evidence", vec![(evidence(step), 1)]),
-        Step::Reflected { suffices, reason, missing } => {
+        TraceStep::Gathered { .. } => ("Gathered evidence", vec![(evidence(step), 1)]),
+        TraceStep::Reflected { suffices, reason, missing } => {
             let verdict = if *suffices { "It suffices" } else { "It does not suffice" };
             let missing = display_line(missing);
             let missing = if missing.is_empty() { missing } else { format!("Missing: {missing}") };

@@ -5,7 +5,7 @@ use clew_text::display_line;
 use super::pen::{Face, Panel, accent};
 use super::{MOST_LEVELS, MOST_NODES};
 use crate::route::{Hop, Route, Stop};
-use crate::step::{Step, edge};
+use crate::step::{TraceStep, edge};
 use crate::words::{bytes, count, score};
 
 const RADIUS: f64 = 15.0;
@@ -32,7 +32,7 @@ struct Node<'r> {
     y: f64,
 }
 
-pub(super) fn panel(steps: &[Step]) -> Panel {
+pub(super) fn panel(steps: &[TraceStep]) -> Panel {
     let route = Route::of(steps);
     let (mut nodes, at) = drawn(&route);
     place(&mut nodes);
@@ -226,17 +226,17 @@ fn legend(panel: &mut Panel, route: &Route<'_>, nodes: &[Node<'_>]) {
 }
 
 /// Draws the notes: what the navigation gathered and decided, step by step.
-fn notes(steps: &[Step], route: &Route<'_>) -> Panel {
+fn notes(steps: &[TraceStep], route: &Route<'_>) -> Panel {
     let mut column = Panel::default();
     let mut hops = 0;
     let (mut y, mut told, mut left_out) = (0.0, 0, 0);
     for (at, step) in steps.iter().enumerate() {
-        if let Step::EdgeFollowed { .. } = step {
+        if let TraceStep::EdgeFollowed { .. } = step {
             hops += 1;
         }
         let before = at.checked_sub(1).and_then(|before| steps.get(before));
-        let is_told = matches!(steps.get(at + 1), Some(Step::Reflected { .. }));
-        if is_told && matches!(step, Step::Gathered { .. }) {
+        let is_told = matches!(steps.get(at + 1), Some(TraceStep::Reflected { .. }));
+        if is_told && matches!(step, TraceStep::Gathered { .. }) {
             continue;
         }
         let Some(note) = note(step, before, hops, route) else { continue };
@@ -258,25 +258,30 @@ fn notes(steps: &[Step], route: &Route<'_>) -> Panel {
 }
 
 /// Draws the note of a step, if it has one. A judgement also mentions what was gathered `before`.
-fn note(step: &Step, before: Option<&Step>, hops: usize, route: &Route<'_>) -> Option<Panel> {
+fn note(
+    step: &TraceStep,
+    before: Option<&TraceStep>,
+    hops: usize,
+    route: &Route<'_>,
+) -> Option<Panel> {
     let on = before.map(evidence).unwrap_or_default();
     let after = if hops == 0 { "Before hop 1".to_owned() } else { format!("After hop {hops}") };
     let after = if route.hops.is_empty() { String::new() } else { format!("{after}: ") };
     let plain = (accent::WHITE, accent::LINE, accent::INK);
     let (title, texts, colours) = match step {
-        Step::EntitiesChosen { entities, reason } => {
+        TraceStep::EntitiesChosen { entities, reason } => {
             let number = count(entities.len() as u64, "entity", "entities");
             (format!("Took up {number}"), vec![(reason.clone(), accent::SOFT)], plain)
         }
-        Step::Gathered { .. } => {
+        TraceStep::Gathered { .. } => {
             ("Gathered evidence".to_owned(), vec![(evidence(step), accent::SOFT)], plain)
         }
-        Step::Reflected { suffices: true, reason, .. } => {
+        TraceStep::Reflected { suffices: true, reason, .. } => {
             let colours = (accent::ANSWER_FILL, accent::ANSWER, accent::ANSWER);
             let texts = vec![(on, accent::GREY), (reason.clone(), accent::SOFT)];
             (format!("{after}it suffices"), texts, colours)
         }
-        Step::Reflected { reason, missing, .. } => {
+        TraceStep::Reflected { reason, missing, .. } => {
             let colours = (accent::MISSING_FILL, accent::MISSING, accent::MISSING);
             let missing = display_line(missing);
             let missing = if missing.is_empty() { missing } else { format!("Missing: {missing}") };
@@ -287,7 +292,7 @@ fn note(step: &Step, before: Option<&Step>, hops: usize, route: &Route<'_>) -> O
             ];
             (format!("{after}it does not suffice"), texts, colours)
         }
-        Step::EdgeFollowed { head, relation, tail, .. } => {
+        TraceStep::EdgeFollowed { head, relation, tail, .. } => {
             let is_again = route.hops.get(hops.checked_sub(1)?).is_some_and(|hop| !hop.is_new);
             if !is_again {
                 return None;
@@ -314,8 +319,8 @@ fn note(step: &Step, before: Option<&Step>, hops: usize, route: &Route<'_>) -> O
 }
 
 /// Describes what was gathered. Empty for other steps.
-pub(super) fn evidence(step: &Step) -> String {
-    let Step::Gathered { segments, dropped, bytes: size } = step else { return String::new() };
+pub(super) fn evidence(step: &TraceStep) -> String {
+    let TraceStep::Gathered { segments, dropped, bytes: size } = step else { return String::new() };
     let segments = count(*segments, "segment", "segments");
     let dropped =
         if *dropped > 0 { format!(", {dropped} dropped for want of room") } else { String::new() };
@@ -328,10 +333,10 @@ mod tests {
 
     use super::*;
 
-    fn route(edges: &[(usize, usize)], seeds: usize) -> Vec<Step> {
+    fn route(edges: &[(usize, usize)], seeds: usize) -> Vec<TraceStep> {
         let entities = (0..seeds).map(|seed| seed.to_string()).collect();
-        let mut steps = vec![Step::EntitiesChosen { entities, reason: String::new() }];
-        steps.extend(edges.iter().map(|(head, tail)| Step::EdgeFollowed {
+        let mut steps = vec![TraceStep::EntitiesChosen { entities, reason: String::new() }];
+        steps.extend(edges.iter().map(|(head, tail)| TraceStep::EdgeFollowed {
             head: head.to_string(),
             relation: "leads to".to_owned(),
             tail: tail.to_string(),

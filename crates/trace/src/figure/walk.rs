@@ -4,7 +4,7 @@ use clew_text::display_line;
 
 use super::pen::{Face, Panel, accent};
 use super::{MOST_LEVELS, MOST_NODES};
-use crate::step::Step;
+use crate::step::TraceStep;
 use crate::walk::{Visit, visits};
 use crate::words::{count, score};
 
@@ -39,7 +39,7 @@ struct Note {
     colour: &'static str,
 }
 
-pub(super) fn panel(steps: &[Step]) -> Panel {
+pub(super) fn panel(steps: &[TraceStep]) -> Panel {
     let visits = visits(steps);
     let mut nodes = drawn(&visits);
     place(&mut nodes);
@@ -303,18 +303,18 @@ mod tests {
         fn boxes_and_their_notes_do_not_cover_each_other(
             parents in prop::collection::vec((0..60_usize, any::<bool>()), 1..60),
         ) {
-            let step = |(at, (parent, _)): (usize, &(usize, bool))| Step::Entered {
+            let step = |(at, (parent, _)): (usize, &(usize, bool))| TraceStep::Entered {
                 node: at.to_string(),
                 parent: if *parent < at { parent.to_string() } else { String::new() },
                 summary: "says what is below it".to_owned(),
                 reason: "it may tell more of what was asked than the others".repeat(at % 3),
                 score: None,
             };
-            let mut steps: Vec<Step> = parents.iter().enumerate().map(step).collect();
+            let mut steps: Vec<TraceStep> = parents.iter().enumerate().map(step).collect();
             for (at, (_, turned)) in parents.iter().enumerate() {
                 if *turned {
                     let reason = "nothing below it answers".to_owned();
-                    steps.push(Step::TurnedBack { node: at.to_string(), reason });
+                    steps.push(TraceStep::TurnedBack { node: at.to_string(), reason });
                 }
             }
             let visits = visits(&steps);

@@ -1,7 +1,9 @@
 //! Arguments for the control points of conversations (LongMemEval, sections 4 and 5).
 
 use clap::{Args, ValueEnum};
-use clew_core::{ChatSettings, History, Layout, Merging, Notes, ReadingStrategy, TimeUse, Value};
+use clew_core::{
+    ChatSettings, History, KeyMerging, Notes, PassageLayout, ReadingStrategy, TimeUse, Value,
+};
 use clew_proto::convert::chat::Inference;
 
 /// Chat settings of a corpus: how conversations are indexed, and the defaults for recalling and
@@ -61,7 +63,7 @@ pub enum MergingChoice {
     Rank,
 }
 
-impl From<MergingChoice> for Merging {
+impl From<MergingChoice> for KeyMerging {
     fn from(merging: MergingChoice) -> Self {
         match merging {
             MergingChoice::Best => Self::Best,
@@ -97,7 +99,7 @@ pub enum LayoutChoice {
     Text,
 }
 
-impl From<LayoutChoice> for Layout {
+impl From<LayoutChoice> for PassageLayout {
     fn from(layout: LayoutChoice) -> Self {
         match layout {
             LayoutChoice::Json => Self::Json,

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use clew_client::Question;
+use clew_client::QuestionRequest;
 use clew_core::{CorpusName, Error, Timestamp};
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::answer_response::Event;
-use clew_trace::{Fate, Place, Point, Step};
+use clew_trace::{TracePoint, TracePointFate, TraceRange, TraceStep};
 use futures::{Stream, StreamExt};
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ pub async fn run(global: &GlobalArgs, arguments: AskArgs, output: &Output) -> an
 }
 
 async fn ask(connection: &Connection, arguments: AskArgs, output: &Output) -> anyhow::Result<()> {
-    let question = Question {
+    let question = QuestionRequest {
         text: arguments.question.clone(),
         task: arguments.task.into(),
         asked_at: arguments.asked_at,
@@ -231,10 +231,10 @@ fn millis(duration: Option<clew_proto::Duration>) -> f64 {
 }
 
 /// Converts a step from the wire to the one that is shown and stored.
-fn step_of(step: wire::trace_event::Step) -> Step {
+fn step_of(step: wire::trace_event::Step) -> TraceStep {
     use wire::trace_event::Step as Wire;
     match step {
-        Wire::Searched(step) => Step::Searched {
+        Wire::Searched(step) => TraceStep::Searched {
             mode: step.mode().as_str_name().trim_start_matches("SEARCH_MODE_").to_lowercase(),
             query: step.query,
             hits: step.hits.into(),
@@ -242,60 +242,62 @@ fn step_of(step: wire::trace_event::Step) -> Step {
             took_ms: millis(step.took),
         },
         Wire::Judged(wire::Judged { confidence, threshold, rationale }) => {
-            Step::Judged { confidence, threshold, rationale }
+            TraceStep::Judged { confidence, threshold, rationale }
         }
-        Wire::Read(step) => Step::Read {
+        Wire::Read(step) => TraceStep::Read {
             passages: step.passages.into(),
             sentences: step.sentences.into(),
             took_ms: millis(step.took),
             places: step.places.into_iter().map(place).collect(),
         },
         Wire::Entered(wire::Entered { node, parent, summary, reason, score }) => {
-            Step::Entered { node, parent, summary, reason, score }
+            TraceStep::Entered { node, parent, summary, reason, score }
         }
-        Wire::TurnedBack(wire::TurnedBack { node, reason }) => Step::TurnedBack { node, reason },
+        Wire::TurnedBack(wire::TurnedBack { node, reason }) => {
+            TraceStep::TurnedBack { node, reason }
+        }
         Wire::LeafRead(wire::LeafRead { node, answers, reason }) => {
-            Step::LeafRead { node, answers, reason }
+            TraceStep::LeafRead { node, answers, reason }
         }
         Wire::Walked(wire::Walked { nodes, turns, bytes_read, bytes_total, ended }) => {
             let (nodes, turns) = (nodes.into(), turns.into());
-            Step::Walked { nodes, turns, bytes_read, bytes_total, ended }
+            TraceStep::Walked { nodes, turns, bytes_read, bytes_total, ended }
         }
         Wire::EntitiesChosen(wire::EntitiesChosen { entities, reason }) => {
-            Step::EntitiesChosen { entities, reason }
+            TraceStep::EntitiesChosen { entities, reason }
         }
         Wire::EdgeFollowed(wire::EdgeFollowed { head, relation, tail, to, score, reason }) => {
-            Step::EdgeFollowed { head, relation, tail, to, score, reason }
+            TraceStep::EdgeFollowed { head, relation, tail, to, score, reason }
         }
         Wire::Drafted(wire::Drafted { lines, answers, took }) => {
-            Step::Drafted { lines: lines.into(), answers, took_ms: millis(took) }
+            TraceStep::Drafted { lines: lines.into(), answers, took_ms: millis(took) }
         }
         Wire::Evolved(wire::Evolved { step, points, brought }) => {
             let points = points.into_iter().map(point).collect();
-            Step::Evolved { number: step, points, brought }
+            TraceStep::Evolved { number: step, points, brought }
         }
         Wire::Gathered(wire::Gathered { segments, dropped, bytes }) => {
-            Step::Gathered { segments: segments.into(), dropped: dropped.into(), bytes }
+            TraceStep::Gathered { segments: segments.into(), dropped: dropped.into(), bytes }
         }
         Wire::Reflected(wire::Reflected { suffices, reason, missing }) => {
-            Step::Reflected { suffices, reason, missing }
+            TraceStep::Reflected { suffices, reason, missing }
         }
     }
 }
 
-fn point(point: wire::Point) -> Point {
+fn point(point: wire::Point) -> TracePoint {
     let fate = match point.fate() {
-        wire::PointFate::Unspecified | wire::PointFate::Kept => Fate::Kept,
-        wire::PointFate::Updated => Fate::Updated,
-        wire::PointFate::Inserted => Fate::Inserted,
-        wire::PointFate::Merged => Fate::Merged,
+        wire::PointFate::Unspecified | wire::PointFate::Kept => TracePointFate::Kept,
+        wire::PointFate::Updated => TracePointFate::Updated,
+        wire::PointFate::Inserted => TracePointFate::Inserted,
+        wire::PointFate::Merged => TracePointFate::Merged,
     };
     let wire::Point { number, fate: _, entities, text, merged_from, segments } = point;
-    Point { number, fate, entities, text, merged_from, segments }
+    TracePoint { number, fate, entities, text, merged_from, segments }
 }
 
-fn place(place: wire::Place) -> Place {
+fn place(place: wire::Place) -> TraceRange {
     let span = place.span.unwrap_or_default();
     let (start, end) = (span.start, span.end);
-    Place { document_id: place.document_id, version: place.version, start, end }
+    TraceRange { document_id: place.document_id, version: place.version, start, end }
 }

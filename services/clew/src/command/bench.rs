@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use clew_core::{CorpusName, Encoders, IfThere, Priority, Query, SearchMode, TextKind};
-use clew_formats::{Format, Naming, Options, Source};
+use clew_formats::{FileFormat, Naming, Options, Source};
 use clew_generator::config::{DeviceChoice, LocalConfig, Precision};
 use serde_json::{Value, json};
 
 use crate::args::global::GlobalArgs;
 use crate::command::generate::language_model;
-use crate::command::ingest::{Report, Sending, discover, send, wait_until_found};
+use crate::command::ingest::{IngestReport, Sending, discover, send, wait_until_found};
 use crate::config::ClewConfig;
 use crate::connection::Connection;
 use crate::node;
@@ -140,7 +140,7 @@ async fn embed(
     let encoder = encoders.current();
     let source = Source::file("texts", texts);
     let documents: Result<Vec<_>, _> =
-        clew_formats::read(source, Format::JsonLines, &Options::default()).collect();
+        clew_formats::read(source, FileFormat::JsonLines, &Options::default()).collect();
     let texts: Vec<String> = documents?.into_iter().map(|document| document.text).collect();
     if texts.is_empty() || rounds == 0 {
         bail!("expected at least one text and one round");
@@ -186,9 +186,9 @@ async fn ingest(global: &GlobalArgs, paths: Vec<String>) -> anyhow::Result<Value
     };
     connection.client.create_corpus(new).await?;
     let started = Instant::now();
-    let mut report = Report::default();
+    let mut report = IngestReport::default();
     let sending = Sending { streams: STREAMS, if_there: IfThere::Replace };
-    let discovery = discover(paths, Naming::as_given(), Format::JsonLines).await?;
+    let discovery = discover(paths, Naming::as_given(), FileFormat::JsonLines).await?;
     send(&connection, &corpus, discovery, Options::default(), sending, &mut report).await?;
     let accepted = started.elapsed();
     wait_until_found(&connection, &corpus).await?;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use clew_chat::{Role, Turn, TurnId};
+use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_core::{
-    AttributeName, CorpusName, History, Label, Labels, Layout, Merging, Notes, TimeUse, Timestamp,
-    Value,
+    AttributeName, CorpusName, History, KeyMerging, Label, Labels, Notes, PassageLayout, TimeUse,
+    Timestamp, Value,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::convert::chat::{Appended, Inference};
@@ -273,7 +273,8 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
                 keys,
                 merging,
                 notes: notes.map_or(0, |notes| wire::Notes::from(Notes::from(notes)).into()),
-                layout: layout.map_or(0, |layout| wire::Layout::from(Layout::from(layout)).into()),
+                layout: layout
+                    .map_or(0, |layout| wire::Layout::from(PassageLayout::from(layout)).into()),
             };
             let events = connection.client.answer_of_chats(request).await?;
             ask::show(events, asked, output).await
@@ -318,7 +319,7 @@ impl From<RecallArgs> for Chosen {
         Self {
             keys,
             merging: merging
-                .map_or(0, |merging| wire::Merging::from(Merging::from(merging)).into()),
+                .map_or(0, |merging| wire::Merging::from(KeyMerging::from(merging)).into()),
             value: value.map_or(0, |value| wire::Value::from(Value::from(value)).into()),
             time: time.map_or(0, |time| wire::TimeUse::from(TimeUse::from(time)).into()),
             history: history
@@ -376,9 +377,9 @@ fn sessions(text: &str, default: Option<&str>, labels: &Labels) -> anyhow::Resul
             bail!("{}: it names no `session`; name one, or use --session", place());
         };
         let role = match line.role.as_deref() {
-            None | Some("") => Role::Other,
-            Some("user") => Role::User,
-            Some("assistant") => Role::Assistant,
+            None | Some("") => SpeakerRole::Other,
+            Some("user") => SpeakerRole::User,
+            Some("assistant") => SpeakerRole::Assistant,
             Some(role) => bail!("{}: expected the role user or assistant, got `{role}`", place()),
         };
         let time = line.time.map(|time| time.parse::<Timestamp>()).transpose();
@@ -557,7 +558,7 @@ mod tests {
         let (a, b) = (&sessions["a"][&none], &sessions["b"][&none]);
         let numbers: Vec<u32> = a.iter().map(|turn| turn.id.number).collect();
         assert_eq!(numbers, [0, 1, 9]);
-        assert_eq!(a[1].role, Role::Assistant);
+        assert_eq!(a[1].role, SpeakerRole::Assistant);
         assert_eq!(b[0].time, "2024-05-20T10:00:00Z".parse().ok());
     }
 

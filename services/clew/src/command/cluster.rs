@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use clew_proto::cluster::v1 as wire;
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use serde_json::{Value, json};
 
 use crate::args::global::GlobalArgs;
@@ -90,8 +90,8 @@ fn trees_as_text(trees: &wire::GetTreeResponse) -> String {
     text
 }
 
-fn node_of(tree: wire::TreeNode) -> TreeNode {
-    TreeNode {
+fn node_of(tree: wire::TreeNode) -> RunningPart {
+    RunningPart {
         name: tree.name,
         kind: tree.kind.into(),
         state: tree.state.into(),

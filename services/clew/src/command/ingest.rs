@@ -22,8 +22,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use self::estimate::estimate;
-use self::report::Fate;
-pub use self::report::Report;
+use self::report::DocumentResult;
+pub use self::report::IngestReport;
 use self::stream::SendingStream;
 use crate::args::global::GlobalArgs;
 use crate::connection::Connection;
@@ -48,7 +48,7 @@ pub struct IngestArgs {
     pub no_replace: bool,
     /// Format of standard input.
     #[arg(long, default_value = "jsonl", value_name = "FORMAT")]
-    pub stdin_format: clew_formats::Format,
+    pub stdin_format: clew_formats::FileFormat,
     /// Column, or JSON field, that holds the text.
     #[arg(long, default_value = "text", value_name = "NAME")]
     pub text_column: String,
@@ -128,7 +128,7 @@ async fn ingest(
         let expected = expected?;
         return output.print(&expected.document(), |_| expected.table());
     }
-    let mut report = Report::into_file(arguments.report.as_deref()).await?;
+    let mut report = IngestReport::into_file(arguments.report.as_deref()).await?;
     match &expected {
         Ok(expected) => eprintln!("{expected}"),
         // Ingestion begins anyway: accepted documents wait for graph builders and encoders that are
@@ -149,7 +149,7 @@ async fn ingest(
         wait_until_found(connection, corpus).await?;
         let failed = async || connection.client.documents(corpus, DocumentStage::Failed).await;
         for failed in patiently(failed).await? {
-            report.add(&Fate::Failed { id: failed.id, error: failed.last_error }).await?;
+            report.add(&DocumentResult::Failed { id: failed.id, error: failed.last_error }).await?;
         }
         report.finish().await?;
         // A server continues by itself. This process would end with the work undone.
@@ -249,7 +249,7 @@ pub async fn make_if_missing(
 pub async fn discover(
     paths: Vec<String>,
     naming: Naming,
-    standard_input: clew_formats::Format,
+    standard_input: clew_formats::FileFormat,
 ) -> anyhow::Result<Discovery> {
     tokio::task::spawn_blocking(move || clew_formats::discover(&paths, &naming, standard_input))
         .await
@@ -272,7 +272,7 @@ pub async fn send(
     discovery: Discovery,
     options: Options,
     Sending { streams, if_there }: Sending,
-    report: &mut Report,
+    report: &mut IngestReport,
 ) -> anyhow::Result<()> {
     report.summary.unknown_files = discovery.unknown;
     for problem in &discovery.problems {
@@ -313,7 +313,7 @@ fn read(
     discovery: Discovery,
     options: &Options,
     queues: &[mpsc::Sender<Document>],
-    fates: &mpsc::Sender<Fate>,
+    fates: &mpsc::Sender<DocumentResult>,
 ) {
     for found in discovery.files {
         for document in clew_formats::read(found.source, found.format, options) {
@@ -334,8 +334,8 @@ fn read(
     }
 }
 
-fn unreadable(problem: &Unreadable) -> Fate {
-    Fate::Unreadable { place: problem.place.to_string(), problem: problem.to_string() }
+fn unreadable(problem: &Unreadable) -> DocumentResult {
+    DocumentResult::Unreadable { place: problem.place.to_string(), problem: problem.to_string() }
 }
 
 /// Retries a request until the server answers, within bounds, to wait for a server that restarts.

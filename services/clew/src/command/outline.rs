@@ -9,8 +9,8 @@ use clew_core::{
     Document, EntityKind, Extraction, ExtractionTask, GraphBuilder, Span, Summary, SummaryLevel,
     SummaryTask,
 };
-use clew_formats::{Format, Naming, Options};
-use clew_graph_builder::Extractive;
+use clew_formats::{FileFormat, Naming, Options};
+use clew_graph_builder::ExtractiveGraphBuilder;
 use serde_json::{Value, json};
 
 use crate::args::global::GlobalArgs;
@@ -25,7 +25,7 @@ pub struct OutlineArgs {
     pub paths: Vec<String>,
     /// Format of standard input.
     #[arg(long, default_value = "text", value_name = "FORMAT")]
-    pub stdin_format: Format,
+    pub stdin_format: FileFormat,
     /// Maximum number of bytes of the summary, 1 to 16384.
     #[arg(long, default_value_t = 600, value_name = "BYTES")]
     pub summary_bytes: usize,
@@ -56,7 +56,9 @@ pub async fn run(
     let builder: Box<dyn GraphBuilder> = match &global.endpoint {
         Some(endpoint) => Box::new(global.connect(endpoint, PATIENCE).await?),
         // The extractive builder needs neither a data directory nor a model.
-        None => Box::new(Extractive::new(&ClewConfig::load(global, None)?.roles.graph_builder)),
+        None => Box::new(ExtractiveGraphBuilder::new(
+            &ClewConfig::load(global, None)?.roles.graph_builder,
+        )),
     };
     let (paths, format) = (arguments.paths.clone(), arguments.stdin_format);
     let read = tokio::task::spawn_blocking(move || read(&paths, format));
@@ -80,7 +82,7 @@ pub async fn run(
     }
 }
 
-fn read(paths: &[String], standard_input: Format) -> (Vec<Document>, Vec<String>) {
+fn read(paths: &[String], standard_input: FileFormat) -> (Vec<Document>, Vec<String>) {
     let discovery = clew_formats::discover(paths, &Naming::as_given(), standard_input);
     let mut problems: Vec<String> = discovery.problems.iter().map(ToString::to_string).collect();
     let mut documents = Vec::new();

@@ -5,8 +5,8 @@ use clap::Args;
 use clew_auth::Guard;
 use clew_cluster::{Quotas, Role};
 use clew_node::Signals;
-use clew_telemetry::{Admin, Health, Phase};
-use clew_tls::{Limits, Tls, incoming};
+use clew_telemetry::{Admin, Health, ProcessPhase};
+use clew_tls::{ConnectionLimits, Tls, incoming};
 use tokio::net::TcpListener;
 
 use crate::args::global::GlobalArgs;
@@ -64,22 +64,24 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
     let node = started?;
     node.watch(&health);
     let server = clew_gateway::router(node.backends.clone(), guard).await?;
-    health.enter(Phase::Serving);
+    health.enter(ProcessPhase::Serving);
 
     // Tests and scripts wait for this line.
     eprintln!("listening on {scheme}://{address}");
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut wait = stopped.clone();
-    let mut serving =
-        tokio::spawn(server.serve(incoming(listener, tls, Limits::default()), async move {
+    let mut serving = tokio::spawn(server.serve(
+        incoming(listener, tls, ConnectionLimits::default()),
+        async move {
             drop(wait.wait_for(|stopped| *stopped).await);
-        }));
+        },
+    ));
     tokio::select! {
         () = signals.told() => {}
         ended = &mut serving => return Ok(ended??),
     }
     eprintln!("shutting down: finishing what was accepted");
-    health.enter(Phase::Draining);
+    health.enter(ProcessPhase::Draining);
     stop.send_replace(true);
     let patience = config.node.shutdown();
     // Streams of clients that stay are cut when the time is up. What was acknowledged is safe.

@@ -9,7 +9,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use clew_generator::config::DeviceChoice;
 use clew_model::memory::training::{
-    AdamW, Form, Layout, Rate, Step, Trained, Trainer, TrainerOptions, Training,
+    AdamW, Form, LearningRate, MemoryTokenLayout, Trained, Trainer, TrainerOptions, Training,
+    TrainingStep,
 };
 use serde_json::{Value, json};
 
@@ -133,7 +134,7 @@ fn train(
     let TrainMemoryArgs { window, ratios, projections, .. } = arguments.clone();
     let projections = projections.map(|parts| parts.chars().collect());
     let ratios = (!ratios.is_empty()).then_some(ratios);
-    let layout = Layout { window, ratios, projections };
+    let layout = MemoryTokenLayout { window, ratios, projections };
     let training = Training::load(model, arguments.device, trained, &layout)?;
     let form = match &arguments.form {
         None => Form::default(),
@@ -145,7 +146,7 @@ fn train(
     let warm_up = arguments.warm_up.unwrap_or((steps as f64 * WARM_UP).ceil() as usize);
     let ratios = training.settings().ratios.all().to_vec();
     let options = TrainerOptions {
-        rate: Rate { peak: arguments.rate, warm_up, steps },
+        rate: LearningRate { peak: arguments.rate, warm_up, steps },
         adamw: AdamW { decay: arguments.decay, clip: arguments.clip, ..AdamW::default() },
         batch: arguments.batch,
         rows: arguments.gradient_rows.unwrap_or(usize::MAX),
@@ -157,7 +158,7 @@ fn train(
     let mut trainer = Trainer::open(training, sequences, options, &arguments.out)?;
     let resumed = trainer.done();
     let mut progress = Progress::new("training");
-    let folder = trainer.run(|step: &Step| {
+    let folder = trainer.run(|step: &TrainingStep| {
         let message = format!("loss {:.4}", step.loss);
         progress.set(step.step as u64, steps as u64, &message);
         !is_stopped.load(Ordering::Relaxed)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use clew_core::{CorpusName, NodeId, ShardIndex, TreeNode};
+use clew_core::{CorpusName, ShardIndex, TreeNode, TreeNodeId};
 use serde_json::{Value, json};
 
 use crate::args::global::GlobalArgs;
@@ -94,8 +94,8 @@ fn line(shown: &Shown) -> String {
     let Shown { depth, node } = shown;
     let indent = "  ".repeat(*depth as usize);
     let name = match &node.id {
-        NodeId::Upper { .. } => covered(node),
-        NodeId::Document { .. } => node.id.to_string(),
+        TreeNodeId::Upper { .. } => covered(node),
+        TreeNodeId::Document { .. } => node.id.to_string(),
     };
     let title =
         if node.title.is_empty() { String::new() } else { format!(" “{}”", node.title) };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clew_core::{Error, Violations};
-use clew_model::memory::Format;
+use clew_model::memory::SnapshotFormat;
 use clew_model::{DeviceChoice, LanguageModelOptions, Precision};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub struct MemoryModelConfig {
     pub draft_tokens: usize,
     /// Number format of snapshots. `bfloat16` and `int8` take about a half and a quarter of the
     /// bytes of float32.
-    pub snapshot: Format,
+    pub snapshot: SnapshotFormat,
 }
 
 impl Default for MemoryModelConfig {
@@ -57,7 +57,7 @@ impl Default for MemoryModelConfig {
             cache_bytes: 4 << 30,
             queue_tokens: 1_000_000,
             draft_tokens: 128,
-            snapshot: Format::default(),
+            snapshot: SnapshotFormat::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clew_core::{Clues, Cost, DraftTask, DraftedClues, Error, Task};
 use clew_model::memory::{
-    Draft, DraftRequest, Drafted, Memory, MemoryReader, Snapshot, drafted_lines,
+    Draft, DraftRequest, Drafted, MemoryReader, MemorySnapshot, MemoryState, drafted_lines,
 };
 
 use super::error::{lost, refused_snapshot};
@@ -20,7 +20,7 @@ const ANSWER_BYTES: usize = 4 << 10;
 pub(super) struct Device {
     pub reader: Arc<MemoryReader>,
     pub queue: Arc<Queue>,
-    pub ready: Arc<Ready<Memory>>,
+    pub ready: Arc<Ready<MemoryState>>,
     pub settings: Settings,
 }
 
@@ -59,7 +59,7 @@ impl Device {
         drop(form.reply.send(formed));
     }
 
-    fn try_form(&self, form: &Form, stopped: &dyn Fn() -> bool) -> Result<Snapshot, Error> {
+    fn try_form(&self, form: &Form, stopped: &dyn Fn() -> bool) -> Result<MemorySnapshot, Error> {
         let mut memory = match &form.begun {
             Some(begun) => self.reader.model().restore(begun).map_err(refused_snapshot)?,
             None => self.reader.begin(form.ratio)?,
@@ -126,7 +126,7 @@ impl Device {
 
     /// Returns the memory of the questions: it is ready, or one of them brought it. A question
     /// whose memory cannot be used is answered with the error and removed.
-    fn memory(&self, asks: &mut Vec<Ask>) -> Option<Arc<Memory>> {
+    fn memory(&self, asks: &mut Vec<Ask>) -> Option<Arc<MemoryState>> {
         let key = asks.first()?.key.clone();
         if let Some(memory) = self.ready.get(&key) {
             // Ends the flights, so that callers that wait for one find the memory ready, too.
@@ -145,7 +145,7 @@ impl Device {
         None
     }
 
-    fn make_ready(&self, key: &str, snapshot: &Snapshot) -> Result<Arc<Memory>, Error> {
+    fn make_ready(&self, key: &str, snapshot: &MemorySnapshot) -> Result<Arc<MemoryState>, Error> {
         let model = self.reader.model();
         let bytes = |slots: usize| self.settings.ready_bytes(slots);
         if !self.ready.make_room(bytes(snapshot.extent.slots())) {
@@ -162,7 +162,7 @@ impl Device {
 
     fn try_draft(
         &self,
-        memory: &Memory,
+        memory: &MemoryState,
         asks: &[Ask],
         stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<DraftedClues>, Error> {

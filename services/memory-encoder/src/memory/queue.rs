@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use clew_core::{DraftTask, DraftedClues, Error, MemoryText};
-use clew_model::memory::Snapshot;
+use clew_model::memory::MemorySnapshot;
 use clew_runtime::admission::Permit;
 use tokio::sync::{oneshot, watch};
 
@@ -33,7 +33,7 @@ pub(super) struct Ask {
 /// Memory that a caller brought.
 #[derive(Debug)]
 pub(super) struct Brought {
-    pub snapshot: Snapshot,
+    pub snapshot: MemorySnapshot,
     /// Held until the memory is ready, so that the next caller finds it there.
     pub flight: Flight,
 }
@@ -42,13 +42,13 @@ pub(super) struct Brought {
 #[derive(Debug)]
 pub(super) struct Form {
     pub ratio: usize,
-    pub begun: Option<Snapshot>,
+    pub begun: Option<MemorySnapshot>,
     pub texts: Vec<MemoryText>,
     pub deadline: Instant,
     /// Channel for the number of tokens that were read.
     pub progress: watch::Sender<u64>,
     /// Channel for the result. Closed if the caller gave up.
-    pub reply: oneshot::Sender<Result<Snapshot, Error>>,
+    pub reply: oneshot::Sender<Result<MemorySnapshot, Error>>,
     pub permit: Permit,
 }
 
@@ -213,7 +213,7 @@ mod tests {
         (ask, receiver)
     }
 
-    fn form(gate: &Gate) -> (Form, oneshot::Receiver<Result<Snapshot, Error>>) {
+    fn form(gate: &Gate) -> (Form, oneshot::Receiver<Result<MemorySnapshot, Error>>) {
         let (reply, receiver) = oneshot::channel();
         let form = Form {
             ratio: 2,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_core::Error;
-use clew_model::memory::{Memory, MemoryReader};
+use clew_model::memory::{MemoryReader, MemoryState};
 use clew_runtime::supervise::{Line, start_child};
 use ractor::ActorCell;
 
@@ -17,7 +17,7 @@ use crate::worker::{Arguments, DeviceWorker};
 pub(super) struct Worker {
     pub reader: Arc<MemoryReader>,
     pub queue: Arc<Queue>,
-    pub ready: Arc<Ready<Memory>>,
+    pub ready: Arc<Ready<MemoryState>>,
     pub settings: Settings,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Error, IfThere, Limits, ShardAdmin, ShardSearch, ShardStore};
-use clew_proto::convert::shard::{self as convert, SeenShard, ShardRef};
+use clew_proto::convert::shard::{self as convert, ShardRef, ShardRefWithAccess};
 use clew_proto::convert::{export, ingest, memory, snapshot};
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_server::ShardService;
@@ -42,8 +42,11 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl<S: Shards> ShardRpc<S> {
     /// Returns the shard as the caller's access shows it.
-    fn seen(&self, SeenShard { shard, access }: SeenShard) -> Result<ShardAccess, Error> {
-        Ok(self.shards.shard(&shard)?.seen_by(access))
+    fn seen(
+        &self,
+        ShardRefWithAccess { shard, access }: ShardRefWithAccess,
+    ) -> Result<ShardAccess, Error> {
+        Ok(self.shards.shard(&shard)?.with_access(access))
     }
 
     async fn accept(

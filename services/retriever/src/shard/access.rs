@@ -38,14 +38,14 @@ pub struct ShardAccess {
 
 impl ShardHandle {
     /// Returns the shard as the caller's access shows it.
-    pub fn seen_by(&self, access: Access) -> ShardAccess {
+    pub fn with_access(&self, access: Access) -> ShardAccess {
         ShardAccess { handle: self.clone(), access }
     }
 }
 
 impl ShardAccess {
     async fn view(&self, deadline: Instant) -> Result<ShardView, Error> {
-        Ok(self.handle.reader(deadline).await?.seen_by(&self.access))
+        Ok(self.handle.reader(deadline).await?.with_access(&self.access))
     }
 
     /// Runs `work` on the newest view of the shard, within the deadline. Afterwards it confirms
@@ -189,7 +189,7 @@ impl ShardSearch for ShardAccess {
         let search = async {
             let _permit = self.handle.searching.try_enter(1)?;
             let whose = self.handle.corpus.takes_turns_as();
-            let _turn = self.handle.turns.searches.enter(whose, deadline).await?;
+            let _slot = self.handle.schedule.searches.enter(whose, deadline).await?;
             let work = async |view: ShardView| Ok(view.candidates(query).await?);
             self.read("searching the shard", deadline, work).await
         };

@@ -8,13 +8,13 @@ use clew_core::{Clock, CorpusSettings, Error, ErrorKind, Invariant, ShardIndex};
 use clew_index::{ShardReader, ShardStatistics, TableStatistics};
 use clew_runtime::supervise::LineState;
 use clew_telemetry::metrics::{Counter, KeyValue, Tell, corpus_label, counter, gauge, label};
-use clew_telemetry::{Living, Queue, Severity, Trouble};
+use clew_telemetry::{Queue, Severity, Trouble, WeakRegistry};
 
 use crate::shard::claim::Claim;
 use crate::shard::trace_contexts::TraceContexts;
 
-static SHARDS: Living<ShardGauges> = Living::new();
-static CORPORA: Living<CorporaGauges> = Living::new();
+static SHARDS: WeakRegistry<ShardGauges> = WeakRegistry::new();
+static CORPORA: WeakRegistry<CorporaGauges> = WeakRegistry::new();
 
 /// Numbers of corpora of a data directory, for metrics.
 #[derive(Debug, Default)]

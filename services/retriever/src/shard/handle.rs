@@ -9,7 +9,7 @@ use clew_index::ShardReader;
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{LineState, Supervised};
-use clew_runtime::tree::TreeNode as Shown;
+use clew_runtime::tree::RunningPart;
 use ractor::ActorStatus;
 use tokio::sync::{Mutex, watch};
 
@@ -23,7 +23,7 @@ use crate::shard::gauges::ShardGauges;
 /// Longest wait of a caller for a shard that is starting.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Handle of a shard. Cheap to clone. Carries no access rights; use [`ShardHandle::seen_by`] to
+/// Handle of a shard. Cheap to clone. Carries no access rights; use [`ShardHandle::with_access`] to
 /// read or write on behalf of a caller.
 #[derive(Clone)]
 pub struct ShardHandle {
@@ -32,7 +32,7 @@ pub struct ShardHandle {
     pub(super) supervised: Supervised<Running>,
     pub(super) accepting: Gate,
     pub(super) searching: Gate,
-    pub(super) turns: CpuSchedule,
+    pub(super) schedule: CpuSchedule,
     pub(super) claim: Claim,
     pub(super) tally: Arc<Tally>,
     pub(super) seen: Arc<ShardGauges>,
@@ -48,7 +48,7 @@ impl ShardHandle {
         let (tally, seen) = (Arc::clone(&line.tally), Arc::clone(&line.seen));
         let settings = line.settings.clone();
         let corpus = settings.borrow().name.clone();
-        let turns = line.turns.clone();
+        let schedule = line.schedule.clone();
         let seams = line.seams.clone();
         let supervised = Supervised::start(line).await?;
         let state = supervised.state();
@@ -71,7 +71,7 @@ impl ShardHandle {
             .seen_as("accept", "bytes"),
             searching: Gate::new("the shard's queue of searches", config.searches, retry_after)
                 .seen_as("search", "requests"),
-            turns,
+            schedule,
             claim,
             tally,
             seen,
@@ -154,9 +154,9 @@ impl ShardHandle {
     }
 
     /// Returns the entry in the status tree.
-    pub(crate) fn node(&self) -> Shown {
+    pub(crate) fn node(&self) -> RunningPart {
         let (accepting, searching) = (self.accepting.node(), self.searching.node());
-        let parts = vec![accepting, searching, self.turns.searches.node(), self.tally.node()];
+        let parts = vec![accepting, searching, self.schedule.searches.node(), self.tally.node()];
         self.supervised.node().with_children(parts)
     }
 

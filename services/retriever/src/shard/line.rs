@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Account, Budget, CorpusSettings, Error, MemoryEncoder, Owner, ShardIndex};
-use clew_index::{Place, Shard, ShardReader, ShardSettings};
+use clew_index::{ShardReader, ShardSettings, ShardWriter, Storage};
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, start_child};
 use ractor::{ActorCell, ActorRef};
@@ -28,7 +28,7 @@ const OPEN_PATIENCE: Duration = Duration::from_secs(300);
 
 /// Everything that a shard's line is built from, at any time.
 pub(crate) struct ShardLine {
-    pub place: Place,
+    pub place: Storage,
     pub shard: ShardIndex,
     /// Current settings. A restarted line begins with them.
     pub settings: watch::Sender<Arc<CorpusSettings>>,
@@ -37,26 +37,26 @@ pub(crate) struct ShardLine {
     pub claim: Claim,
     pub tally: Arc<Tally>,
     /// CPU scheduling, shared by all shards of the process.
-    pub turns: CpuSchedule,
+    pub schedule: CpuSchedule,
     pub seen: Arc<ShardGauges>,
 }
 
 impl ShardLine {
     /// Creates a shard that is not opened yet.
     pub fn new(
-        place: Place,
+        place: Storage,
         shard: ShardIndex,
         settings: Arc<CorpusSettings>,
         seams: ShardSeams,
         config: RetrieverConfig,
         claim: Claim,
-        turns: CpuSchedule,
+        schedule: CpuSchedule,
     ) -> Self {
         let capacity = config.accept_queue_bytes as usize;
         let seen =
             ShardGauges::new(&settings, shard, claim.clone(), Arc::clone(&seams.clock), capacity);
         let (tally, settings) = (Arc::default(), watch::Sender::new(settings));
-        Self { place, shard, settings, seams, config, claim, tally, turns, seen }
+        Self { place, shard, settings, seams, config, claim, tally, schedule, seen }
     }
 }
 
@@ -89,7 +89,7 @@ impl Line for ShardLine {
             let settings = ShardSettings::of(&settings);
             let takeover = self.claim.takeover()?;
             // Boxed, because the storage engine's futures are large.
-            let opened = Box::pin(Shard::open(&self.place, settings, takeover)).await;
+            let opened = Box::pin(ShardWriter::open(&self.place, settings, takeover)).await;
             if let Err(clew_index::Error::LostRace { .. }) = &opened {
                 self.claim.overtaken();
             }
@@ -120,7 +120,7 @@ impl Line for ShardLine {
             clock: Arc::clone(&clock),
             derive_bytes: self.config.derive_bytes,
             derive_batches: self.config.derive_batches,
-            turns: self.turns.clone(),
+            schedule: self.schedule.clone(),
             seen: Arc::clone(&self.seen),
         };
         let indexer = start_child(Indexer, arguments, supervisor.clone()).await?;

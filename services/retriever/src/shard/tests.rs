@@ -16,7 +16,7 @@ use clew_core::{
     ShardSearch as _, ShardStore as _, Span, StructureSettings, Summary, SummaryTask, TextKind,
     Timestamp,
 };
-use clew_index::Place;
+use clew_index::Storage;
 use clew_testkit::{Fault, FaultyStore};
 use futures::StreamExt;
 use object_store::memory::InMemory;
@@ -252,16 +252,16 @@ impl Bench {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             snapshots: None,
         };
-        let place = Place::in_store(Arc::new(store.clone()), "shard-0");
+        let place = Storage::in_store(Arc::new(store.clone()), "shard-0");
         let settings = Arc::new(settings);
-        let turns = config.turns();
+        let schedule = config.schedule();
         let claim = Claim::Directory;
         let settled = Arc::clone(&settings);
-        let line = ShardLine::new(place, ShardIndex(0), settled, seams, config, claim, turns);
+        let line = ShardLine::new(place, ShardIndex(0), settled, seams, config, claim, schedule);
         let shard = ShardHandle::start(line).await.unwrap();
         // This waits behind the maintainer's own request, after which nothing happens without a
         // document.
-        shard.seen_by(Access::all()).maintain(deadline()).await.unwrap();
+        shard.with_access(Access::all()).maintain(deadline()).await.unwrap();
         Self { store, encoder, another, clock, settings, shard }
     }
 
@@ -283,7 +283,7 @@ impl Bench {
     }
 
     fn seen(&self) -> ShardAccess {
-        self.shard.seen_by(Access::all())
+        self.shard.with_access(Access::all())
     }
 
     /// Accepts a document, repeatedly if needed.

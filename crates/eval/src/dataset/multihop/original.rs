@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::super::answer::Answer;
 use super::super::records::Records;
-use super::super::{Haystack, Question, Unit};
+use super::super::{EvalQuestion, Haystack, Unit};
 use super::{FORMAT, Pair, passage_id, question, references};
 use crate::Error;
 
@@ -145,7 +145,7 @@ impl<'a> Passages<'a> {
     }
 }
 
-fn read_questions(path: &Path, passages: &Passages<'_>) -> Result<Vec<Question>, Error> {
+fn read_questions(path: &Path, passages: &Passages<'_>) -> Result<Vec<EvalQuestion>, Error> {
     let mut questions = Vec::new();
     for record in Records::<QuestionRecord>::open(path)? {
         let record = record?;

@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use clew_core::{DocumentId, ShardIndex, Timestamp, UpperKey, UpperNode, Version};
+use clew_core::{CorpusTreeKey, CorpusTreeNode, DocumentId, ShardIndex, Timestamp, Version};
 
 use crate::error::Result;
 use crate::read::reader::ShardReader;
 use crate::read::structure::nodes::nodes;
 use crate::read::structure::tree::shown;
 use crate::values::due::DueDocument;
-use crate::values::nodes::{NodeRow, UpperGap};
+use crate::values::nodes::{MissingNode, NodeRow};
 
 impl ShardReader {
     /// Returns the documents whose tree and graph are to be made now, as [`ShardReader::due`] does
@@ -62,28 +62,28 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error.
-    pub async fn upper_gaps(&self, limit: usize) -> Result<Vec<UpperGap>> {
+    pub async fn missing_tree_nodes(&self, limit: usize) -> Result<Vec<MissingNode>> {
         let snapshot = self.snapshot();
         let view = snapshot.upper();
         let there = snapshot.catalogue.upper();
-        let is_there = |key: &UpperKey| view.tree.get(key).is_none() || there.contains(key);
-        let mut gaps: Vec<(&UpperKey, &UpperNode)> = view
+        let is_there = |key: &CorpusTreeKey| view.tree.get(key).is_none() || there.contains(key);
+        let mut gaps: Vec<(&CorpusTreeKey, &CorpusTreeNode)> = view
             .tree
             .nodes()
             .filter(|(key, node)| !there.contains(key) && node.children.iter().all(is_there))
             .collect();
         gaps.sort_by_key(|(_, node)| (node.level, node.documents.start));
         gaps.truncate(limit);
-        let children: Vec<UpperKey> =
+        let children: Vec<CorpusTreeKey> =
             gaps.iter().flat_map(|(_, node)| node.children.iter().copied()).collect();
         let shown = shown(&snapshot, ShardIndex(0), &children).await?;
-        let gap = |(key, node): (&UpperKey, &UpperNode)| {
+        let gap = |(key, node): (&CorpusTreeKey, &CorpusTreeNode)| {
             let parts: Option<Vec<String>> = node
                 .children
                 .iter()
                 .map(|child| shown.get(child).map(|node| node.summary.clone()))
                 .collect();
-            parts.map(|parts| UpperGap { key: *key, level: node.level, parts })
+            parts.map(|parts| MissingNode { key: *key, level: node.level, parts })
         };
         Ok(gaps.into_iter().filter_map(gap).collect())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use clew_core::{DocumentId, DocumentShape, NodeId, ShardIndex, TreeNode, UpperKey};
+use clew_core::{CorpusTreeKey, DocumentId, DocumentShape, ShardIndex, TreeNode, TreeNodeId};
 use lancedb::query::{QueryBase, Select};
 
 use crate::catalogue::corpus_tree::SeenUpper;
@@ -16,7 +16,7 @@ use crate::table::filter;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 use crate::table::rows::nodes::StoredNode;
-use crate::values::nodes::UpperRow;
+use crate::values::nodes::CorpusTreeRow;
 
 impl ShardView {
     /// Returns the nodes through which all documents with trees can be reached: the root, or the
@@ -35,7 +35,7 @@ impl ShardView {
         let view = snapshot.upper();
         let seen = SeenUpper::new(snapshot.upper(), self.access());
         let mut tops = Vec::new();
-        let mut todo: Vec<UpperKey> = view.tree.root().into_iter().collect();
+        let mut todo: Vec<CorpusTreeKey> = view.tree.root().into_iter().collect();
         while let Some(key) = todo.pop() {
             match view.tree.get(&key) {
                 Some(_)
@@ -53,7 +53,7 @@ impl ShardView {
                 .iter()
                 .filter_map(|id| view.documents.binary_search_by(|(known, _)| known.cmp(id)).ok())
                 .collect();
-            let covers = |key: &UpperKey| match view.tree.get(key) {
+            let covers = |key: &CorpusTreeKey| match view.tree.get(key) {
                 Some(node) => firsts.iter().any(|place| node.documents.contains(place)),
                 None => view.of_key.get(key).is_some_and(|place| firsts.contains(place)),
             };
@@ -80,17 +80,21 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error.
-    pub async fn tree_children(&self, shard: ShardIndex, node: &NodeId) -> Result<Vec<TreeNode>> {
+    pub async fn tree_children(
+        &self,
+        shard: ShardIndex,
+        node: &TreeNodeId,
+    ) -> Result<Vec<TreeNode>> {
         let snapshot = self.snapshot();
         match node {
-            NodeId::Upper { key, .. } => {
+            TreeNodeId::Upper { key, .. } => {
                 let seen = SeenUpper::new(snapshot.upper(), self.access());
                 let children = seen.get(key).map(|node| node.children.clone());
                 let children = children.unwrap_or_default();
                 let mut shown = shown(&snapshot, shard, &children).await?;
                 Ok(children.iter().filter_map(|key| shown.remove(key)).collect())
             }
-            NodeId::Document { document_id, version, level, ordinal } => {
+            TreeNodeId::Document { document_id, version, level, ordinal } => {
                 let record = snapshot.catalogue.get(document_id);
                 let record = record.filter(|record| record.is_seen_by(self.access()));
                 let Some(structure) = record.and_then(|record| record.structure()) else {
@@ -135,14 +139,14 @@ async fn roots<'a>(
 pub(super) async fn shown(
     snapshot: &Snapshot,
     shard: ShardIndex,
-    keys: &[UpperKey],
-) -> Result<HashMap<UpperKey, TreeNode>> {
+    keys: &[CorpusTreeKey],
+) -> Result<HashMap<CorpusTreeKey, TreeNode>> {
     let view = snapshot.upper();
-    let (upper, documents): (Vec<UpperKey>, Vec<UpperKey>) =
+    let (upper, documents): (Vec<CorpusTreeKey>, Vec<CorpusTreeKey>) =
         keys.iter().copied().partition(|key| view.tree.get(key).is_some());
     let mut shown = HashMap::new();
     let places = documents.iter().filter_map(|key| Some((*key, *view.of_key.get(key)?)));
-    let ids: Vec<(UpperKey, &DocumentId)> =
+    let ids: Vec<(CorpusTreeKey, &DocumentId)> =
         places.map(|(key, place)| (key, &view.documents[place].0)).collect();
     let mut of_documents = roots(snapshot, ids.iter().map(|(_, id)| *id)).await?;
     shown.extend(ids.iter().filter_map(|(key, id)| Some((*key, of_documents.remove(*id)?))));
@@ -158,13 +162,13 @@ pub(super) async fn shown(
         Ok(())
     })
     .await?;
-    for UpperRow { key, summary, .. } in rows {
+    for CorpusTreeRow { key, summary, .. } in rows {
         let Some(node) = view.tree.get(&key) else { continue };
         let document = |place: usize| view.documents.get(place).map(|(id, _)| id.clone());
         let last = node.documents.end.saturating_sub(1);
         let Some(documents) = document(node.documents.start).zip(document(last)) else { continue };
         let node = TreeNode {
-            id: NodeId::Upper { shard, key },
+            id: TreeNodeId::Upper { shard, key },
             title: String::new(),
             summary,
             span: None,
@@ -184,7 +188,7 @@ fn tree_node(snapshot: &Snapshot, node: StoredNode) -> TreeNode {
         _ => children_of(snapshot, &document_id, row.level, row.ordinal),
     };
     TreeNode {
-        id: NodeId::Document {
+        id: TreeNodeId::Document {
             document_id: document_id.clone(),
             version,
             level: row.level,

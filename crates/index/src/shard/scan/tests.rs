@@ -10,7 +10,7 @@ use clew_core::{
 
 use super::*;
 use crate::settings::{ShardSettings, Takeover, Tuning};
-use crate::storage::Place;
+use crate::storage::Storage;
 use crate::table::rows;
 use crate::table::vectors::VectorColumn;
 use crate::values::derived::{DerivedDocument, EmbeddedChunk};
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const TEXT: &str =
     "The heron of the northern pond keeps seventeen silver lanterns under the bridge.";
 
-async fn open(folder: &Path) -> Shard {
+async fn open(folder: &Path) -> ShardWriter {
     let encoder = EncoderIdentity {
         model: "m".to_owned(),
         revision: "r".to_owned(),
@@ -37,7 +37,9 @@ async fn open(folder: &Path) -> Shard {
         vectors: vec![VectorColumn::first(encoder)],
         tuning: Tuning::default(),
     };
-    Box::pin(Shard::open(&Place::from(folder), settings, Takeover::Uncontested)).await.unwrap()
+    Box::pin(ShardWriter::open(&Storage::from(folder), settings, Takeover::Uncontested))
+        .await
+        .unwrap()
 }
 
 fn id(name: &str) -> DocumentId {
@@ -45,7 +47,7 @@ fn id(name: &str) -> DocumentId {
 }
 
 /// Accepts a document and commits one chunk of it.
-async fn ingest(shard: &mut Shard, name: &str, text: &str) {
+async fn ingest(shard: &mut ShardWriter, name: &str, text: &str) {
     let document = Document {
         id: id(name),
         text: text.to_owned(),
@@ -65,14 +67,14 @@ async fn ingest(shard: &mut Shard, name: &str, text: &str) {
     shard.commit_derived(vec![derived]).await.unwrap();
 }
 
-async fn forget(shard: &mut Shard, name: &str) -> ErasureScan {
+async fn forget(shard: &mut ShardWriter, name: &str) -> ErasureScan {
     let (ids, access) = ([id(name)], Access::all());
     let forgetting = shard.forget_for_good(&ids, &access, PATIENCE);
     Box::pin(forgetting).await.unwrap().1
 }
 
 /// Writes a row of a tree that the shard's catalogue does not know of.
-async fn plant_node(shard: &mut Shard, name: &str) {
+async fn plant_node(shard: &mut ShardWriter, name: &str) {
     let row = NodeRow {
         level: 0,
         ordinal: 0,

@@ -3,14 +3,14 @@
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use clew_core::{DocumentId, Recipe, Span, UpperKey, Version};
+use clew_core::{CorpusTreeKey, DocumentId, Recipe, Span, Version};
 
 use crate::error::Result;
 use crate::table::column;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 use crate::table::rows::arrays::{flags, record_batch, texts, u32s, u64s};
-use crate::values::nodes::{DocumentNodes, NodeRow, UpperRow};
+use crate::values::nodes::{CorpusTreeRow, DocumentNodes, NodeRow};
 
 /// Owner of a row of `nodes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) enum NodeOwner {
     /// The tree that a recipe made of a document version.
     Document { document_id: DocumentId, version: Version, recipe: Recipe },
     /// The corpus tree.
-    Upper(UpperKey),
+    Upper(CorpusTreeKey),
 }
 
 /// Row of `nodes` of a document.
@@ -56,7 +56,7 @@ pub(crate) fn batch(documents: &[DocumentNodes]) -> Result<RecordBatch> {
 }
 
 /// Builds rows for `nodes` of the corpus tree.
-pub(crate) fn upper_batch(rows: &[UpperRow]) -> Result<RecordBatch> {
+pub(crate) fn upper_batch(rows: &[CorpusTreeRow]) -> Result<RecordBatch> {
     let zeros = || u64s(rows.iter().map(|_| 0));
     let empty = || texts(rows.iter().map(|_| ""));
     let columns: Vec<ArrayRef> = vec![
@@ -86,7 +86,7 @@ impl Rows<'_> {
         let keys = self.texts(column::KEY)?;
         let owner = |row: usize| match ids.value(row) {
             "" => {
-                let key = UpperKey::from_hex(keys.value(row));
+                let key = CorpusTreeKey::from_hex(keys.value(row));
                 key.map(NodeOwner::Upper).ok_or_else(|| self.damaged("a node's key is damaged"))
             }
             id => Ok(NodeOwner::Document {
@@ -128,11 +128,11 @@ impl Rows<'_> {
     }
 
     /// Returns rows of `nodes` of the corpus tree.
-    pub(crate) fn upper_nodes(&self) -> Result<Vec<UpperRow>> {
+    pub(crate) fn upper_nodes(&self) -> Result<Vec<CorpusTreeRow>> {
         let levels = self.numbers::<UInt32Type>(column::LEVEL)?;
         let summaries = self.texts(column::SUMMARY)?;
         let row = |(i, owner)| match owner {
-            NodeOwner::Upper(key) => Some(UpperRow {
+            NodeOwner::Upper(key) => Some(CorpusTreeRow {
                 key,
                 level: levels.value(i),
                 summary: summaries.value(i).to_owned(),

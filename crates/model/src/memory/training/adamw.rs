@@ -35,7 +35,7 @@ impl Default for AdamW {
 
 /// Learning rate of each step: up from 0 over the first steps, then down to 0 at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rate {
+pub struct LearningRate {
     /// Highest learning rate.
     pub peak: f64,
     /// Number of steps until the peak.
@@ -44,7 +44,7 @@ pub struct Rate {
     pub steps: usize,
 }
 
-impl Rate {
+impl LearningRate {
     /// Returns the rate of the step `step`, counted from 1.
     pub fn at(&self, step: usize) -> f64 {
         if step <= self.warm_up {
@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn the_rate_rises_and_falls() {
-        let rate = Rate { peak: 8.0, warm_up: 4, steps: 11 };
+        let rate = LearningRate { peak: 8.0, warm_up: 4, steps: 11 };
         let rates: Vec<f64> = (1..=12).map(|step| rate.at(step)).collect();
         assert_eq!(rates, [2.0, 4.0, 6.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0]);
-        let flat = Rate { peak: 1.0, warm_up: 0, steps: 2 };
+        let flat = LearningRate { peak: 1.0, warm_up: 0, steps: 2 };
         assert!(flat.at(1) > flat.at(2) && flat.at(2) > 0.0);
     }
 }

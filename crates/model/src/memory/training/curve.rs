@@ -21,7 +21,7 @@ const SMOOTHED: f64 = 0.02;
 
 /// Result of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct TrainingStep {
     /// Number of the step, from 1.
     pub step: usize,
     /// Mean cross-entropy of the labels of the step's sequences, before the step changes the
@@ -42,7 +42,7 @@ pub struct Point {
 pub struct Curve {
     folder: PathBuf,
     lines: File,
-    points: Vec<Point>,
+    points: Vec<TrainingStep>,
 }
 
 impl Curve {
@@ -52,8 +52,9 @@ impl Curve {
         let path = folder.join(LINES);
         let text = fs::read_to_string(&path).unwrap_or_default();
         // A line that a crash cut short belongs to a step that is repeated.
-        let points = text.lines().filter_map(|line| serde_json::from_str::<Point>(line).ok());
-        let points: Vec<Point> = points.filter(|point| point.step <= step).collect();
+        let points =
+            text.lines().filter_map(|line| serde_json::from_str::<TrainingStep>(line).ok());
+        let points: Vec<TrainingStep> = points.filter(|point| point.step <= step).collect();
         let lines = File::create(&path).map_err(|source| unwritable(LINES, source))?;
         let mut curve = Self { folder: folder.to_path_buf(), lines, points: Vec::new() };
         points.into_iter().try_for_each(|point| curve.add(point))?;
@@ -61,11 +62,11 @@ impl Curve {
     }
 
     /// Returns all points, in order.
-    pub fn points(&self) -> &[Point] {
+    pub fn points(&self) -> &[TrainingStep] {
         &self.points
     }
 
-    pub(super) fn add(&mut self, point: Point) -> Result<(), Error> {
+    pub(super) fn add(&mut self, point: TrainingStep) -> Result<(), Error> {
         let line = serde_json::to_string(&point).map_err(|e| unwritable(LINES, e.into()))?;
         writeln!(self.lines, "{line}").map_err(|source| unwritable(LINES, source))?;
         self.points.push(point);

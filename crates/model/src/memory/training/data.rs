@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clew_tokenizer::TextTokenizer;
 use serde::Deserialize;
 
-use super::Sequence;
+use super::TrainingSequence;
 use crate::Error;
 
 /// Format in which a question about a text is written out, and the place of the clues in it.
@@ -97,7 +97,7 @@ enum Clues {
 /// Sequences, in the order of the files that they come from.
 #[derive(Clone, Debug, Default)]
 pub struct Sequences {
-    all: Vec<Sequence>,
+    all: Vec<TrainingSequence>,
     /// Number of sequences that were left out: too short for anything to be compressed, or
     /// questions that are too long.
     pub left_out: usize,
@@ -117,12 +117,12 @@ pub(super) struct Making<'a> {
 
 impl Sequences {
     /// Wraps sequences that the caller has made.
-    pub fn new(all: Vec<Sequence>) -> Self {
+    pub fn new(all: Vec<TrainingSequence>) -> Self {
         Self { all, left_out: 0 }
     }
 
     /// Returns all sequences.
-    pub fn all(&self) -> &[Sequence] {
+    pub fn all(&self) -> &[TrainingSequence] {
         &self.all
     }
 
@@ -165,7 +165,7 @@ impl Sequences {
         let mut ids = making.tokenizer.encode(text);
         ids.extend(making.end);
         for piece in ids.chunks(making.longest.max(1)) {
-            self.add(Sequence::of(piece.to_vec()), making);
+            self.add(TrainingSequence::of(piece.to_vec()), making);
         }
     }
 
@@ -180,8 +180,8 @@ impl Sequences {
         Ok(())
     }
 
-    fn add(&mut self, sequence: Result<Sequence, Error>, making: &Making<'_>) {
-        let is_good = |sequence: &Sequence| {
+    fn add(&mut self, sequence: Result<TrainingSequence, Error>, making: &Making<'_>) {
+        let is_good = |sequence: &TrainingSequence| {
             let length = sequence.tokens.len();
             making.longer_than < length && length <= making.longest
         };
@@ -198,7 +198,7 @@ fn is_of_questions(file: &Path) -> bool {
 
 impl Question {
     /// Returns the sequence of a question. Only the clues and the end token after them are labels.
-    fn sequence(self, making: &Making<'_>) -> Result<Sequence, Error> {
+    fn sequence(self, making: &Making<'_>) -> Result<TrainingSequence, Error> {
         let clues = match self.clues {
             Clues::One(clues) => clues,
             Clues::Several(clues) => clues.join("\n"),
@@ -218,7 +218,7 @@ impl Question {
             counted.extend(ids.iter().map(|_| counts));
             tokens.extend(ids);
         }
-        Sequence::masked(tokens, counted)
+        TrainingSequence::masked(tokens, counted)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::adamw::{AdamW, Rate};
+use super::adamw::{AdamW, LearningRate};
 use crate::Error;
 use crate::memory::{Mix, Ratios};
 
@@ -27,7 +27,7 @@ impl Trained {
 /// Layout of memory tokens, as in the `beacon_*` keys of a `config.json`. An option that is not set
 /// keeps the model's value, or else gets that of published models.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct MemoryTokenLayout {
     /// Number of tokens in a window; 2048 in published models.
     pub window: Option<usize>,
     /// Ratios that are trained. One of them is drawn for each window. Each divides the window. 2, 4
@@ -38,7 +38,7 @@ pub struct Layout {
     pub projections: Option<Vec<char>>,
 }
 
-impl Layout {
+impl MemoryTokenLayout {
     /// Returns a `config.json` with this layout.
     pub(super) fn written_to(&self, mut config: Value) -> Value {
         let projections = self
@@ -71,7 +71,7 @@ impl Layout {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainerOptions {
     /// Learning rate and number of steps.
-    pub rate: Rate,
+    pub rate: LearningRate,
     /// Optimiser.
     pub adamw: AdamW,
     /// Number of sequences in a step.
@@ -94,7 +94,7 @@ impl TrainerOptions {
     /// else.
     pub fn new(steps: usize, peak: f64, ratios: Vec<usize>) -> Self {
         Self {
-            rate: Rate { peak, warm_up: (steps / 20).max(1), steps },
+            rate: LearningRate { peak, warm_up: (steps / 20).max(1), steps },
             adamw: AdamW::default(),
             batch: 1,
             ratios,
@@ -143,11 +143,15 @@ mod tests {
 
     #[test]
     fn a_layout_keeps_what_it_leaves_open() {
-        let published = Layout::default().written_to(json!({"hidden_size": 4}));
+        let published = MemoryTokenLayout::default().written_to(json!({"hidden_size": 4}));
         assert_eq!(published["beacon_window"], 2048);
         assert_eq!(published["beacon_param"], json!(["q", "k", "v"]));
         assert_eq!(published["hidden_size"], 4);
-        let layout = Layout { window: Some(64), projections: Some(vec!['q']), ..Layout::default() };
+        let layout = MemoryTokenLayout {
+            window: Some(64),
+            projections: Some(vec!['q']),
+            ..MemoryTokenLayout::default()
+        };
         let own = json!({"beacon_ratio": [16], "beacon_window": 8, "beacon_stride": 8});
         let changed = layout.written_to(own);
         assert_eq!(changed["beacon_ratio"], json!([16]));

@@ -4,13 +4,13 @@ use crate::Error;
 
 /// Sequence of token ids to train with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sequence {
+pub struct TrainingSequence {
     pub(super) tokens: Vec<u32>,
     /// Whether each token is to be predicted from those before it.
     pub(super) counted: Vec<bool>,
 }
 
-impl Sequence {
+impl TrainingSequence {
     /// Creates a sequence in which every token but the first is a label.
     ///
     /// # Errors

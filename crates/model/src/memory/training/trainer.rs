@@ -10,7 +10,7 @@ use safetensors::tensor::Dtype;
 use serde_json::Value;
 
 use super::adamw::Moments;
-use super::curve::{Curve, Point};
+use super::curve::{Curve, TrainingStep};
 use super::files::{self, State, Written};
 use super::options::TrainerOptions;
 use super::parameters::{self, Parameter, full_config};
@@ -41,9 +41,6 @@ pub struct Trainer {
     out: PathBuf,
     curve: Curve,
 }
-
-/// Result of a step.
-pub type Step = Point;
 
 impl Trainer {
     /// Opens a training in the folder `out`, and creates the folder if it does not exist.
@@ -97,7 +94,10 @@ impl Trainer {
     /// # Errors
     /// Returns the errors of [`Trainer::step`], and [`Error::Unwritable`] if a checkpoint cannot be
     /// written.
-    pub fn run(&mut self, mut goes_on: impl FnMut(&Step) -> bool) -> Result<PathBuf, Error> {
+    pub fn run(
+        &mut self,
+        mut goes_on: impl FnMut(&TrainingStep) -> bool,
+    ) -> Result<PathBuf, Error> {
         let TrainerOptions { rate, checkpoint_every, .. } = self.state.options;
         while self.state.step < rate.steps {
             let is_enough = !goes_on(&self.step()?);
@@ -117,7 +117,7 @@ impl Trainer {
     ///
     /// # Errors
     /// Returns the errors of [`Training::gradients`].
-    pub fn step(&mut self) -> Result<Step, Error> {
+    pub fn step(&mut self) -> Result<TrainingStep, Error> {
         let began = Instant::now();
         let step = self.state.step + 1;
         let TrainerOptions { rate, batch, rows, .. } = self.state.options;
@@ -143,7 +143,7 @@ impl Trainer {
         let norm = self.change(gradients, step, rate)?;
         self.state.step = step;
         let seconds = began.elapsed().as_secs_f64();
-        let point = Point { step, loss, rate, norm, tokens, seconds };
+        let point = TrainingStep { step, loss, rate, norm, tokens, seconds };
         self.curve.add(point.clone())?;
         Ok(point)
     }

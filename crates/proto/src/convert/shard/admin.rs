@@ -2,7 +2,7 @@
 
 use clew_core::{CheckQuery, Checked, Error, Recipe, Reembedded};
 
-use super::{SeenShard, optional_document_id, shard_from_wire};
+use super::{ShardRefWithAccess, optional_document_id, shard_from_wire};
 use crate::convert::corpus::{breach_from_wire, breach_to_wire};
 use crate::shard::v1 as wire;
 
@@ -12,7 +12,7 @@ use crate::shard::v1 as wire;
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn check_from_wire(
     request: wire::CheckDocumentsRequest,
-) -> Result<(SeenShard, CheckQuery), Error> {
+) -> Result<(ShardRefWithAccess, CheckQuery), Error> {
     let after = optional_document_id("after", &request.after)?;
     let asked = CheckQuery { after, limit: request.limit as usize };
     Ok((shard_from_wire(request.shard)?, asked))

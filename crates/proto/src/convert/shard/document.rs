@@ -3,7 +3,7 @@
 use clew_core::{DocumentId, DocumentStatus, Error, Limits, StoredDocument, Version, Violations};
 
 use super::status::{status_from_wire, status_to_wire};
-use super::{SeenShard, malformed, missing, required_time, shard_from_wire};
+use super::{ShardRefWithAccess, malformed, missing, required_time, shard_from_wire};
 use crate::convert::{distinct_document_ids, ingest, timestamp_to_wire};
 use crate::ingest::v1 as ingest_wire;
 use crate::shard::v1 as wire;
@@ -12,7 +12,10 @@ use crate::shard::v1 as wire;
 pub const DOCUMENTS_AT_ONCE: usize = 64;
 
 /// Converts a request for whole documents for the wire; at most [`DOCUMENTS_AT_ONCE`].
-pub fn documents_to_wire(shard: &SeenShard, ids: &[DocumentId]) -> wire::GetDocumentsRequest {
+pub fn documents_to_wire(
+    shard: &ShardRefWithAccess,
+    ids: &[DocumentId],
+) -> wire::GetDocumentsRequest {
     let document_ids = ids.iter().map(ToString::to_string).collect();
     wire::GetDocumentsRequest { shard: Some(shard.into()), document_ids }
 }
@@ -23,7 +26,7 @@ pub fn documents_to_wire(shard: &SeenShard, ids: &[DocumentId]) -> wire::GetDocu
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn documents_from_wire(
     request: wire::GetDocumentsRequest,
-) -> Result<(SeenShard, Vec<DocumentId>), Error> {
+) -> Result<(ShardRefWithAccess, Vec<DocumentId>), Error> {
     let mut violations = Violations::default();
     let shard = violations.take(shard_from_wire(request.shard));
     let got = request.document_ids.len();

@@ -4,7 +4,7 @@ use clew_core::{
     DocumentId, Erasure, ErasureScan, Error, Forgotten, HoldingSnapshot, Leftover, Violations,
 };
 
-use super::{SeenShard, missing, shard_from_wire};
+use super::{ShardRefWithAccess, missing, shard_from_wire};
 use crate::convert::{distinct_document_ids, document_id, timestamp_from_wire, timestamp_to_wire};
 use crate::ingest::v1 as ingest_wire;
 use crate::shard::v1 as wire;
@@ -15,7 +15,7 @@ use crate::shard::v1 as wire;
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn forget_from_wire(
     request: wire::ForgetRequest,
-) -> Result<(SeenShard, Vec<DocumentId>), Error> {
+) -> Result<(ShardRefWithAccess, Vec<DocumentId>), Error> {
     let mut violations = Violations::default();
     let shard = violations.take(shard_from_wire(request.shard));
     let ids = distinct_document_ids("document_ids", &request.document_ids, &mut violations);

@@ -5,7 +5,7 @@ use clew_core::{
     Version, Violations,
 };
 
-use super::{SeenShard, malformed, missing, optional_time, shard_from_wire};
+use super::{ShardRefWithAccess, malformed, missing, optional_time, shard_from_wire};
 use crate::convert::{query, timestamp_to_wire};
 use crate::shard::v1 as wire;
 
@@ -14,7 +14,7 @@ const FINGERPRINT_BYTES: usize = 64;
 
 /// Converts a search for candidates for the wire.
 pub fn candidates_to_wire(
-    shard: &SeenShard,
+    shard: &ShardRefWithAccess,
     asked: &CandidateQuery,
 ) -> wire::FindCandidatesRequest {
     wire::FindCandidatesRequest {
@@ -36,7 +36,7 @@ pub fn candidates_to_wire(
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn candidates_from_wire(
     request: wire::FindCandidatesRequest,
-) -> Result<(SeenShard, CandidateQuery), Error> {
+) -> Result<(ShardRefWithAccess, CandidateQuery), Error> {
     let mut violations = Violations::default();
     let shard = violations.take(shard_from_wire(request.shard));
     let mode = query::search_mode_from_wire(request.mode, &mut violations);
@@ -159,7 +159,10 @@ fn hit_from_wire(chunk: wire::Chunk) -> Result<Hit, Error> {
 }
 
 /// Converts a question to a shard's memories for the wire.
-pub fn clue_query_to_wire(shard: &SeenShard, query: &ClueQuery) -> wire::DraftCluesRequest {
+pub fn clue_query_to_wire(
+    shard: &ShardRefWithAccess,
+    query: &ClueQuery,
+) -> wire::DraftCluesRequest {
     wire::DraftCluesRequest {
         shard: Some(shard.into()),
         task: query::task_to_wire(query.draft.task).into(),
@@ -175,7 +178,7 @@ pub fn clue_query_to_wire(shard: &SeenShard, query: &ClueQuery) -> wire::DraftCl
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn clue_query_from_wire(
     request: wire::DraftCluesRequest,
-) -> Result<(SeenShard, ClueQuery), Error> {
+) -> Result<(ShardRefWithAccess, ClueQuery), Error> {
     let mut violations = Violations::default();
     let shard = violations.take(shard_from_wire(request.shard));
     let task = query::task_from_wire(request.task, &mut violations);

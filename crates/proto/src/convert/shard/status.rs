@@ -5,7 +5,8 @@ use clew_core::{
 };
 
 use super::{
-    SeenShard, malformed, optional_document_id, optional_time, required_time, shard_from_wire,
+    ShardRefWithAccess, malformed, optional_document_id, optional_time, required_time,
+    shard_from_wire,
 };
 use crate::convert::{document_id, ingest, timestamp_to_wire};
 use crate::shard::v1 as wire;
@@ -87,7 +88,7 @@ fn needed_from_wire(labels: &[String]) -> Result<Labels, Error> {
 }
 
 /// Converts a request for a page of documents for the wire.
-pub fn list_to_wire(shard: &SeenShard, asked: &ListQuery) -> wire::ListDocumentsRequest {
+pub fn list_to_wire(shard: &ShardRefWithAccess, asked: &ListQuery) -> wire::ListDocumentsRequest {
     wire::ListDocumentsRequest {
         shard: Some(shard.into()),
         after: asked.after.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -102,7 +103,7 @@ pub fn list_to_wire(shard: &SeenShard, asked: &ListQuery) -> wire::ListDocuments
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn list_from_wire(
     request: wire::ListDocumentsRequest,
-) -> Result<(SeenShard, ListQuery), Error> {
+) -> Result<(ShardRefWithAccess, ListQuery), Error> {
     let after = optional_document_id("after", &request.after)?;
     let state = state_from_wire(request.state)?;
     let asked = ListQuery { after, limit: request.limit as usize, state };

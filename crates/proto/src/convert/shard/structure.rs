@@ -2,12 +2,12 @@
 
 use clew_core::{DocumentId, Error, GraphQuery, Limits, SegmentId, TreeQuery};
 
-use super::{SeenShard, shard_from_wire};
+use super::{ShardRefWithAccess, shard_from_wire};
 use crate::convert::{document_id, memory};
 use crate::shard::v1 as wire;
 
 /// Converts a query for nodes of a shard's tree for the wire.
-pub fn tree_query_to_wire(shard: &SeenShard, query: &TreeQuery) -> wire::ReadTreeRequest {
+pub fn tree_query_to_wire(shard: &ShardRefWithAccess, query: &TreeQuery) -> wire::ReadTreeRequest {
     use wire::read_tree_request::Wanted;
     let ids = |ids: &[DocumentId]| ids.iter().map(ToString::to_string).collect();
     let wanted = match query {
@@ -27,7 +27,7 @@ pub fn tree_query_to_wire(shard: &SeenShard, query: &TreeQuery) -> wire::ReadTre
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
 pub fn tree_query_from_wire(
     request: wire::ReadTreeRequest,
-) -> Result<(SeenShard, TreeQuery), Error> {
+) -> Result<(ShardRefWithAccess, TreeQuery), Error> {
     use wire::read_tree_request::Wanted;
     let ids = |field: &str, ids: Vec<String>| {
         ids.iter().map(|id| document_id(field, id)).collect::<Result<Vec<_>, Error>>()
@@ -48,7 +48,10 @@ pub fn tree_query_from_wire(
 }
 
 /// Converts a query for a part of a shard's graph for the wire.
-pub fn graph_query_to_wire(shard: &SeenShard, query: &GraphQuery) -> wire::ReadGraphRequest {
+pub fn graph_query_to_wire(
+    shard: &ShardRefWithAccess,
+    query: &GraphQuery,
+) -> wire::ReadGraphRequest {
     let query = Some(memory::graph_query_to_wire(query));
     wire::ReadGraphRequest { shard: Some(shard.into()), query }
 }
@@ -60,13 +63,16 @@ pub fn graph_query_to_wire(shard: &SeenShard, query: &GraphQuery) -> wire::ReadG
 pub fn graph_query_from_wire(
     request: wire::ReadGraphRequest,
     limits: &Limits,
-) -> Result<(SeenShard, GraphQuery), Error> {
+) -> Result<(ShardRefWithAccess, GraphQuery), Error> {
     let query = memory::graph_query_from_wire(request.query.unwrap_or_default(), limits)?;
     Ok((shard_from_wire(request.shard)?, query))
 }
 
 /// Converts a request for the texts of segments for the wire.
-pub fn segments_to_wire(shard: &SeenShard, ids: &[SegmentId]) -> wire::ReadSegmentsRequest {
+pub fn segments_to_wire(
+    shard: &ShardRefWithAccess,
+    ids: &[SegmentId],
+) -> wire::ReadSegmentsRequest {
     let segments = ids.iter().map(memory::segment_id_to_wire).collect();
     wire::ReadSegmentsRequest { shard: Some(shard.into()), segments }
 }
@@ -78,7 +84,7 @@ pub fn segments_to_wire(shard: &SeenShard, ids: &[SegmentId]) -> wire::ReadSegme
 pub fn segments_from_wire(
     request: wire::ReadSegmentsRequest,
     limits: &Limits,
-) -> Result<(SeenShard, Vec<SegmentId>), Error> {
+) -> Result<(ShardRefWithAccess, Vec<SegmentId>), Error> {
     if request.segments.len() > limits.results {
         let (most, got) = (limits.results, request.segments.len());
         return Err(Error::invalid("segments", format!("expected at most {most}, got {got}")));

@@ -4,7 +4,7 @@ use clew_core::{ReplyFormat, TimeRange, Timestamp};
 
 use super::super::material::{day, numbered, period};
 use super::super::schema::{self, TEXT, list, object};
-use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, PromptFile, Reply, ReplyShape, UnreadableReply};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
 
 /// An act that lists what users state of themselves.
@@ -38,7 +38,7 @@ impl Act for ExtractFacts {
         LIST_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, UnreadableReply> {
         Ok(first(reply.texts("a list of facts", "facts")?, MAX_ITEMS))
     }
 }
@@ -89,13 +89,13 @@ impl Act for ExtractEvents {
     }
 
     /// Leaves out events without a date, as the prompt tells the model to do.
-    fn parse(&self, reply: Reply<'_>) -> Result<Vec<DatedEvent>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<DatedEvent>, UnreadableReply> {
         let records = reply.records("a list of dated events", "events", &["date", "event"])?;
         let mut events = Vec::new();
         for record in first(records, MAX_ITEMS) {
             let event = record.text("event")?;
             let Some(date) = record.optional_text("date")? else { continue };
-            let dated = period(&date).map_err(|_| record.refused(Found::Wrong("date")))?;
+            let dated = period(&date).map_err(|_| record.refused(ReplyShape::Wrong("date")))?;
             let time = TimeRange { from: Some(dated.0), until: Some(dated.1) };
             events.push(DatedEvent { time, event });
         }
@@ -138,7 +138,7 @@ impl Act for InferTimeRange {
 
     /// Parses the range, which ends after the day, month or year given as its end. One side may be
     /// missing. A range that ends before it begins is refused.
-    fn parse(&self, reply: Reply<'_>) -> Result<Option<TimeRange>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Option<TimeRange>, UnreadableReply> {
         let expected = "the `start` and `end` of a time range";
         if reply.says_none() {
             return Ok(None);
@@ -146,13 +146,15 @@ impl Act for InferTimeRange {
         let record = reply.record(expected, &["start", "end"])?;
         let side = |key| {
             let Some(date) = record.optional_text(key)? else { return Ok(None) };
-            period(&date).map(Some).map_err(|_| record.refused(Found::Wrong(key)))
+            period(&date).map(Some).map_err(|_| record.refused(ReplyShape::Wrong(key)))
         };
         let from = side("start")?.map(|(from, _)| from);
         let until = side("end")?.map(|(_, until)| until);
         match (from, until) {
             (None, None) => Ok(None),
-            (Some(from), Some(until)) if from >= until => Err(record.refused(Found::Wrong("end"))),
+            (Some(from), Some(until)) if from >= until => {
+                Err(record.refused(ReplyShape::Wrong("end")))
+            }
             (from, until) => Ok(Some(TimeRange { from, until })),
         }
     }

@@ -8,7 +8,7 @@ use clew_core::{Clues, ReplyFormat};
 
 use super::super::material::or_none;
 use super::super::schema::{self, TEXT, list, object};
-use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, PromptFile, Reply, ReplyShape, UnreadableReply};
 use super::{LIST_TOKENS, first, prompt_file};
 
 /// An act that proposes what to search for.
@@ -50,10 +50,10 @@ impl Act for ProposeClues {
         LIST_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<Clues, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Clues, UnreadableReply> {
         let record = reply.record("`queries` and `clues`", &["queries", "clues"])?;
         // Lists without names cannot be told apart, but within a labelled part, lines are a list.
-        let texts = |key| -> Result<Vec<String>, Unreadable> {
+        let texts = |key| -> Result<Vec<String>, UnreadableReply> {
             match record.texts(key)?.as_slice() {
                 [lines] if lines.contains('\n') => {
                     Reply { text: lines, is_whole: true }.texts("a list of texts", key)
@@ -63,7 +63,7 @@ impl Act for ProposeClues {
         };
         let (queries, clues) = (texts("queries")?, texts("clues")?);
         if queries.is_empty() && clues.is_empty() {
-            return Err(record.refused(Found::Missing("clues")));
+            return Err(record.refused(ReplyShape::Missing("clues")));
         }
         let (queries, clues) = (first(queries, self.most), first(clues, self.most));
         Ok(Clues { queries, clues, ..Clues::default() })
@@ -108,7 +108,7 @@ impl Act for ListKeyPoints {
         LIST_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, UnreadableReply> {
         Ok(first(reply.texts("a list of key points", "points")?, self.most))
     }
 }

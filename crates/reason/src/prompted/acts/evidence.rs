@@ -1,12 +1,13 @@
 //! Acts that judge evidence and answer from it.
 
 use clew_core::{
-    Cost, Layout, MemoryPoint, Notes, ReadingStrategy, Reflection, ReplyFormat, Task, Timestamp,
+    Cost, MemoryPoint, Notes, PassageLayout, ReadingStrategy, Reflection, ReplyFormat, Task,
+    Timestamp,
 };
 
 use super::super::material::{day, or_none, passages, points, records};
 use super::super::schema::{self, FLAG, NUMBER, TEXT, list, object};
-use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, Passage, PromptFile, Reply, ReplyShape, UnreadableReply};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
 
 /// An act that judges whether passages suffice to answer a question (QRMeM, section 2.2, appendix
@@ -43,7 +44,7 @@ impl Act for JudgeEvidence {
     }
 
     /// Parses the judgement, without its cost, which is not known here.
-    fn parse(&self, reply: Reply<'_>) -> Result<Reflection, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Reflection, UnreadableReply> {
         let expected = "whether the evidence `suffices`";
         let record = reply.record(expected, &["reasoning", "suffices", "missing"])?;
         let suffices = record.flag("suffices")?;
@@ -97,8 +98,8 @@ impl ReadEvidence {
         }
         let shown = self.shown().into_iter().map(|index| &self.passages[index]);
         match self.reading.layout {
-            Layout::Json => records(shown),
-            Layout::Text => passages(&shown.cloned().collect::<Vec<_>>()),
+            PassageLayout::Json => records(shown),
+            PassageLayout::Text => passages(&shown.cloned().collect::<Vec<_>>()),
         }
     }
 
@@ -177,7 +178,7 @@ impl Act for ReadEvidence {
 
     /// Refuses an answer without a citation, and a citation of a passage that was not shown.
     /// Ignores an answer that comes with "does not suffice".
-    fn parse(&self, reply: Reply<'_>) -> Result<NotedAnswer, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<NotedAnswer, UnreadableReply> {
         let expected = "`notes`, whether they suffice, an `answer` and its `citations`";
         let keys = ["notes", "suffices", "answer", "citations"];
         let record = reply.record(expected, &keys)?;
@@ -208,7 +209,7 @@ impl Act for ReadEvidence {
             }
         }
         if citations.is_empty() {
-            return Err(record.refused(Found::Missing("citations")));
+            return Err(record.refused(ReplyShape::Missing("citations")));
         }
         Ok(NotedAnswer { notes, answer: Some(answer), citations })
     }

@@ -3,7 +3,7 @@
 use clew_core::{GradingRule, ReplyFormat};
 
 use super::super::reply::{is_partly, yes_or_no};
-use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, PromptFile, Reply, ReplyShape, UnreadableReply};
 use super::prompt_file;
 
 /// Maximum number of tokens of a reply of one word.
@@ -56,10 +56,10 @@ impl Act for GradeAnswer {
         WORD_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<bool, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<bool, UnreadableReply> {
         let expected = "`yes` or `no`";
         let word = reply.prose(expected, "answer")?;
-        yes_or_no(&word).ok_or(Unreadable { expected, found: Found::Prose })
+        yes_or_no(&word).ok_or(UnreadableReply { expected, found: ReplyShape::Prose })
     }
 }
 
@@ -105,13 +105,14 @@ impl Act for GradeNugget {
         WORD_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<f64, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<f64, UnreadableReply> {
         let expected = "`yes`, `partly` or `no`";
         let word = reply.prose(expected, "answer")?;
         if is_partly(&word) {
             return Ok(0.5);
         }
-        let is_met = yes_or_no(&word).ok_or(Unreadable { expected, found: Found::Prose })?;
+        let is_met =
+            yes_or_no(&word).ok_or(UnreadableReply { expected, found: ReplyShape::Prose })?;
         Ok(f64::from(u8::from(is_met)))
     }
 }

@@ -4,7 +4,7 @@ use clew_core::{EntityKind, ReplyFormat};
 
 use super::super::material::{numbered, or_none};
 use super::super::schema::{self, NUMBER, TEXT, list, object};
-use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, PromptFile, Reply, ReplyShape, UnreadableReply};
 use super::{LIST_TOKENS, MAX_ITEMS, first, prompt_file};
 
 /// An act that names the entities of a passage.
@@ -60,7 +60,7 @@ impl Act for NameEntities {
     }
 
     /// Parses the entities. An unknown kind counts as other.
-    fn parse(&self, reply: Reply<'_>) -> Result<Vec<NamedEntity>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<NamedEntity>, UnreadableReply> {
         let records = reply.records("a list of entities", "entities", &["name", "kind"])?;
         let mut entities: Vec<NamedEntity> = Vec::new();
         for record in records {
@@ -142,7 +142,7 @@ impl Act for RelateEntities {
 
     /// Parses the relations. The reply may give an entity by its number or its name. A relation of
     /// an entity to itself is left out.
-    fn parse(&self, reply: Reply<'_>) -> Result<Vec<RelatedEntities>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<RelatedEntities>, UnreadableReply> {
         let keys = ["head", "relation", "tail"];
         let records = reply.records("a list of relations", "relations", &keys)?;
         let mut relations = Vec::new();
@@ -204,7 +204,7 @@ impl Act for AskQuestions {
         LIST_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, UnreadableReply> {
         Ok(first(reply.texts("a list of questions", "questions")?, self.most))
     }
 }
@@ -247,10 +247,10 @@ impl Act for MergeDescriptions {
         LIST_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<String, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<String, UnreadableReply> {
         let text = reply.prose("a description", "description")?;
         // A word for nothing is not a description.
-        let refused = Unreadable { expected: "a description", found: Found::Nothing };
+        let refused = UnreadableReply { expected: "a description", found: ReplyShape::Nothing };
         if super::super::reply::is_nothing(&text) { Err(refused) } else { Ok(text) }
     }
 }

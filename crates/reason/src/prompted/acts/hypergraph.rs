@@ -8,7 +8,7 @@ use clew_core::{
 use super::super::material::{numbered, passages, points};
 use super::super::reply::is_nothing;
 use super::super::schema::{self, NUMBER, TEXT, list, object};
-use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, Passage, PromptFile, Reply, ReplyShape, UnreadableReply};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
 
 /// Returns a cut that keeps every point, because points are referred to by their numbers.
@@ -57,7 +57,7 @@ impl Act for RaiseConcerns {
         DECISION_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<Concerns, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Concerns, UnreadableReply> {
         let expected = "a `judgement` and its `concerns`";
         let record = reply.record(expected, &["judgement", "concerns"])?;
         let judgement = record.text("judgement")?.to_lowercase();
@@ -66,7 +66,7 @@ impl Act for RaiseConcerns {
         }
         let raised = first(record.records("concerns")?, self.most);
         if raised.is_empty() {
-            return Err(record.refused(Found::Missing("concerns")));
+            return Err(record.refused(ReplyShape::Missing("concerns")));
         }
         match judgement.as_str() {
             "local" => {
@@ -79,7 +79,7 @@ impl Act for RaiseConcerns {
                 let global = raised.iter().map(|concern| concern.text("concern"));
                 Ok(Concerns::Global(global.collect::<Result<_, _>>()?))
             }
-            _ => Err(record.refused(Found::Wrong("judgement"))),
+            _ => Err(record.refused(ReplyShape::Wrong("judgement"))),
         }
     }
 }
@@ -126,16 +126,16 @@ impl Act for AskSubquery {
     }
 
     /// Parses the query. A single line without a label is the query itself.
-    fn parse(&self, reply: Reply<'_>) -> Result<String, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<String, UnreadableReply> {
         let expected = "a query";
         let query = reply.prose(expected, "query")?;
         let found = match query.lines().count() {
-            1 if !reply.is_whole => Found::CutOff,
-            1 if is_nothing(&query) => Found::Nothing,
+            1 if !reply.is_whole => ReplyShape::CutOff,
+            1 if is_nothing(&query) => ReplyShape::Nothing,
             1 => return Ok(query),
-            _ => Found::Prose,
+            _ => ReplyShape::Prose,
         };
-        Err(Unreadable { expected, found })
+        Err(UnreadableReply { expected, found })
     }
 }
 
@@ -193,14 +193,14 @@ impl Act for UpdatePoints {
 
     /// Parses the changes. Refuses two updates of one point, because it is not clear which one
     /// counts.
-    fn parse(&self, reply: Reply<'_>) -> Result<PointChanges, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<PointChanges, UnreadableReply> {
         let expected = "`updated` and `inserted` memory points";
         let record = reply.record(expected, &["updated", "inserted"])?;
         let mut updated: Vec<UpdatedPoint> = Vec::new();
         for update in record.records("updated")? {
             let point = update.index("point", self.points.len())?;
             if updated.iter().any(|other| other.point == point) {
-                return Err(record.refused(Found::Several));
+                return Err(record.refused(ReplyShape::Several));
             }
             updated.push(UpdatedPoint { point, text: update.text("text")? });
         }
@@ -208,7 +208,7 @@ impl Act for UpdatePoints {
         for point in record.records("inserted")? {
             let entities = point.texts("entities")?;
             if entities.is_empty() {
-                return Err(record.refused(Found::Missing("entities")));
+                return Err(record.refused(ReplyShape::Missing("entities")));
             }
             inserted.push(NewPoint { entities, text: point.text("text")? });
         }
@@ -249,7 +249,7 @@ impl Act for MergePoints {
         2 * LIST_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<Vec<MergedPoint>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<MergedPoint>, UnreadableReply> {
         let records = reply.records("a list of merged points", "merged", &["points", "text"])?;
         let mut merged = Vec::new();
         for record in first(records, MAX_ITEMS) {
@@ -257,7 +257,7 @@ impl Act for MergePoints {
             points.sort_unstable();
             points.dedup();
             if points.len() < 2 {
-                return Err(record.refused(Found::Wrong("points")));
+                return Err(record.refused(ReplyShape::Wrong("points")));
             }
             merged.push(MergedPoint { points, text: record.text("text")? });
         }

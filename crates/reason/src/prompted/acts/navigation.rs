@@ -5,7 +5,7 @@ use clew_core::ReplyFormat;
 use super::super::material::{numbered, or_none};
 use super::super::reply::is_nothing;
 use super::super::schema::{self, NUMBER, TEXT, list, object};
-use super::super::{Act, Cut, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, PromptFile, Reply, UnreadableReply};
 use super::{DECISION_TOKENS, LIST_TOKENS, first, prompt_file};
 
 /// An act that chooses the entities whose passages are read next, because those read so far do not
@@ -65,7 +65,7 @@ impl Act for ChooseEntities {
 
     /// Parses the choice. The reply may give a candidate by its number or its name, and may choose
     /// none.
-    fn parse(&self, reply: Reply<'_>) -> Result<Vec<usize>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<usize>, UnreadableReply> {
         if reply.says_none() {
             return Ok(Vec::new());
         }
@@ -119,7 +119,7 @@ impl Act for ElaborateQuery {
         LIST_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, UnreadableReply> {
         let mut queries: Vec<String> = Vec::new();
         for query in reply.texts("a list of queries", "queries")? {
             if !is_nothing(&query) && !queries.contains(&query) {

@@ -4,7 +4,7 @@ use clew_core::ReplyFormat;
 
 use super::super::material::numbered;
 use super::super::schema::{self, NUMBER, TEXT, object};
-use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, PromptFile, Reply, ReplyShape, UnreadableReply};
 use super::{DECISION_TOKENS, prompt_file};
 
 /// Highest score.
@@ -75,14 +75,14 @@ impl Act for RateAnswer {
 
     /// Parses the score. Refuses a score outside its level, because it is not clear which of them
     /// counts.
-    fn parse(&self, reply: Reply<'_>) -> Result<f64, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<f64, UnreadableReply> {
         let record = reply.record("a `level` and a `score`", &["reasoning", "level", "score"])?;
         let level = record.index("level", LEVELS)?;
         let score = record.number("score", MOST)?;
         let width = MOST / LEVELS as u32;
         let low = level as u32 * width;
         if !(low..=low + width).contains(&score) {
-            return Err(record.refused(Found::Wrong("score")));
+            return Err(record.refused(ReplyShape::Wrong("score")));
         }
         Ok(f64::from(score) / f64::from(MOST))
     }

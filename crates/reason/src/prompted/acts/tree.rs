@@ -5,7 +5,7 @@ use clew_core::{Cost, ReplyFormat, SummaryLevel, Triage, TriageStep};
 use super::super::act::end_of_word;
 use super::super::material::{numbered, or_none, passage};
 use super::super::schema::{self, TEXT, object};
-use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, Passage, PromptFile, Reply, ReplyShape, UnreadableReply};
 use super::{DECISION_TOKENS, LIST_TOKENS, prompt_file};
 
 /// An act that summarises several texts in one.
@@ -56,7 +56,7 @@ impl Act for Summarise {
 
     /// Parses the summary. One that is too long is cut to the sentences that fit, or else to the
     /// words.
-    fn parse(&self, reply: Reply<'_>) -> Result<String, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<String, UnreadableReply> {
         let text = reply.prose("a summary", "summary")?;
         if text.len() <= self.max_bytes {
             return Ok(text);
@@ -119,13 +119,13 @@ impl Act for ChooseChild {
     }
 
     /// Parses the decision, without its cost, which is not known here.
-    fn parse(&self, reply: Reply<'_>) -> Result<Triage, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Triage, UnreadableReply> {
         let expected = "an `action`, the number of a summary or `back`";
         let record = reply.record(expected, &["reasoning", "action"])?;
         let reasoning = record.optional_text("reasoning")?.unwrap_or_default();
         let step = match is_back(&record.text("action")?) {
             true if self.may_turn_back => TriageStep::TurnBack,
-            true => return Err(record.refused(Found::OutOfRange("action"))),
+            true => return Err(record.refused(ReplyShape::OutOfRange("action"))),
             false => TriageStep::Enter(record.index("action", self.summaries.len())?),
         };
         Ok(Triage { reasoning, step, cost: Cost::default() })
@@ -201,7 +201,7 @@ impl Act for ReadLeaf {
     }
 
     /// Parses the decision. An answer may come without a quote.
-    fn parse(&self, reply: Reply<'_>) -> Result<LeafVerdict, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<LeafVerdict, UnreadableReply> {
         let expected = "an `action`, `answer` or `back`";
         let record = reply.record(expected, &["reasoning", "action", "answer", "quote"])?;
         let reasoning = record.optional_text("reasoning")?.unwrap_or_default();
@@ -212,7 +212,7 @@ impl Act for ReadLeaf {
                 LeafStep::Answer { text: record.text("answer")?, quote }
             }
             _ if is_back(&action) => LeafStep::TurnBack,
-            _ => return Err(record.refused(Found::Wrong("action"))),
+            _ => return Err(record.refused(ReplyShape::Wrong("action"))),
         };
         Ok(LeafVerdict { reasoning, step })
     }

@@ -6,7 +6,7 @@ use clew_core::{ReplyFormat, Rewording};
 use super::super::material::passages;
 use super::super::reply::is_nothing;
 use super::super::schema::{self, TEXT, list, object};
-use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, Passage, PromptFile, Reply, ReplyShape, UnreadableReply};
 use super::{DECISION_TOKENS, LIST_TOKENS, first, prompt_file};
 
 /// An act that puts a question in other words (RQ-RAG: rewrite, decompose, disambiguate).
@@ -48,7 +48,7 @@ impl Act for Reword {
         DECISION_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, UnreadableReply> {
         let mut questions: Vec<String> = Vec::new();
         for question in reply.texts("a list of questions", "questions")? {
             let is_new = question != self.question && !questions.contains(&question);
@@ -94,11 +94,11 @@ impl Act for ImaginePassage {
 
     /// Parses the passage. A reply without a label is the passage, and one that was cut off is
     /// accepted.
-    fn parse(&self, reply: Reply<'_>) -> Result<String, Unreadable> {
+    fn parse(&self, reply: Reply<'_>) -> Result<String, UnreadableReply> {
         let expected = "a passage";
         let passage = reply.prose(expected, "passage")?;
         match is_nothing(&passage) {
-            true => Err(Unreadable { expected, found: Found::Nothing }),
+            true => Err(UnreadableReply { expected, found: ReplyShape::Nothing }),
             false => Ok(passage),
         }
     }

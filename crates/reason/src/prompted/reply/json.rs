@@ -1,6 +1,6 @@
 //! A lenient parser for JSON as models write it.
 
-use crate::prompted::unreadable::Found;
+use crate::prompted::unreadable::ReplyShape;
 
 /// Maximum nesting of lists and objects.
 const MAX_DEPTH: usize = 32;
@@ -22,9 +22,9 @@ pub(crate) enum Loose {
 /// Parses the outermost objects and lists in `text`, in order.
 ///
 /// # Errors
-/// Returns [`Found::CutOff`] or [`Found::BrokenJson`] if one begins that cannot be parsed to its
-/// end: its parts must not be taken for values of their own.
-pub(crate) fn values(text: &str) -> Result<Vec<Loose>, Found> {
+/// Returns [`ReplyShape::CutOff`] or [`ReplyShape::BrokenJson`] if one begins that cannot be parsed
+/// to its end: its parts must not be taken for values of their own.
+pub(crate) fn values(text: &str) -> Result<Vec<Loose>, ReplyShape> {
     let mut values = Vec::new();
     let mut from = 0;
     for _ in 0..MAX_STARTS {
@@ -37,8 +37,8 @@ pub(crate) fn values(text: &str) -> Result<Vec<Loose>, Found> {
             }
             Err(broken) if reader.has_begun => {
                 return Err(match broken {
-                    Broken::Ended => Found::CutOff,
-                    Broken::Unexpected => Found::BrokenJson,
+                    Broken::Ended => ReplyShape::CutOff,
+                    Broken::Unexpected => ReplyShape::BrokenJson,
                 });
             }
             // A bracket in prose.

@@ -2,14 +2,14 @@
 
 use super::json::{Loose, key};
 use super::record::is_nothing;
-use crate::prompted::unreadable::Found;
+use crate::prompted::unreadable::ReplyShape;
 
 /// Parses `Label: value` lines whose labels are among `keys`. A value continues until the next
 /// label.
 ///
 /// # Errors
-/// Returns [`Found::Several`] if a label occurs twice with different values.
-pub(crate) fn labelled(text: &str, keys: &[&str]) -> Result<Vec<(String, Loose)>, Found> {
+/// Returns [`ReplyShape::Several`] if a label occurs twice with different values.
+pub(crate) fn labelled(text: &str, keys: &[&str]) -> Result<Vec<(String, Loose)>, ReplyShape> {
     let mut fields: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
         match (label_of(line, keys), fields.last_mut()) {
@@ -27,7 +27,7 @@ pub(crate) fn labelled(text: &str, keys: &[&str]) -> Result<Vec<(String, Loose)>
         let value = Loose::Text(value.trim_matches(is_rule).to_owned());
         match distinct.iter().find(|(other, _)| *other == name) {
             Some((_, same)) if *same == value => {}
-            Some(_) => return Err(Found::Several),
+            Some(_) => return Err(ReplyShape::Several),
             None => distinct.push((name, value)),
         }
     }
@@ -46,9 +46,9 @@ fn label_of<'a>(line: &'a str, keys: &[&str]) -> Option<(String, &'a str)> {
 /// Returns the items of numbered or bulleted lines.
 ///
 /// # Errors
-/// Returns [`Found::Prose`] if there is anything else, except a line before them that ends with a
-/// colon.
-pub(crate) fn items(text: &str) -> Result<Vec<String>, Found> {
+/// Returns [`ReplyShape::Prose`] if there is anything else, except a line before them that ends
+/// with a colon.
+pub(crate) fn items(text: &str) -> Result<Vec<String>, ReplyShape> {
     let text = unfenced(text);
     if is_nothing(text) || text == "[]" {
         return Ok(Vec::new());
@@ -58,10 +58,10 @@ pub(crate) fn items(text: &str) -> Result<Vec<String>, Found> {
         match item_of(line) {
             Some(item) => items.push(item.to_owned()),
             None if items.is_empty() && line.ends_with(':') => {}
-            None => return Err(Found::Prose),
+            None => return Err(ReplyShape::Prose),
         }
     }
-    if items.is_empty() { Err(Found::Prose) } else { Ok(items) }
+    if items.is_empty() { Err(ReplyShape::Prose) } else { Ok(items) }
 }
 
 /// Returns the text after a bullet or number.
@@ -82,8 +82,8 @@ fn item_of(line: &str) -> Option<&str> {
 /// Parses lines with one part for each of `keys`, separated by bars.
 ///
 /// # Errors
-/// Returns [`Found::Prose`] if a line has another number of parts.
-pub(crate) fn rows(text: &str, keys: &[&str]) -> Result<Vec<Vec<(String, Loose)>>, Found> {
+/// Returns [`ReplyShape::Prose`] if a line has another number of parts.
+pub(crate) fn rows(text: &str, keys: &[&str]) -> Result<Vec<Vec<(String, Loose)>>, ReplyShape> {
     let text = unfenced(text);
     if is_nothing(text) || text == "[]" {
         return Ok(Vec::new());
@@ -97,10 +97,10 @@ pub(crate) fn rows(text: &str, keys: &[&str]) -> Result<Vec<Vec<(String, Loose)>
                 fields.map(|(key, part)| ((*key).to_owned(), Loose::Text(part.to_owned())));
             rows.push(fields.collect());
         } else if !(rows.is_empty() && line.ends_with(':')) {
-            return Err(Found::Prose);
+            return Err(ReplyShape::Prose);
         }
     }
-    if rows.is_empty() { Err(Found::Prose) } else { Ok(rows) }
+    if rows.is_empty() { Err(ReplyShape::Prose) } else { Ok(rows) }
 }
 
 /// Returns a text without the code fence around it.

@@ -1,7 +1,7 @@
 //! Fields of a reply, converted to the types that an act expects.
 
 use super::json::Loose;
-use crate::prompted::unreadable::{Found, Unreadable};
+use crate::prompted::unreadable::{ReplyShape, UnreadableReply};
 
 /// Named values of a reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,17 +29,17 @@ impl Record {
         field.map(|(_, value)| value).filter(|value| **value != Loose::Null)
     }
 
-    fn needed(&self, key: &'static str) -> Result<&Loose, Unreadable> {
-        self.get(key).ok_or_else(|| self.refused(Found::Missing(key)))
+    fn needed(&self, key: &'static str) -> Result<&Loose, UnreadableReply> {
+        self.get(key).ok_or_else(|| self.refused(ReplyShape::Missing(key)))
     }
 
     /// Returns an error about this record.
-    pub fn refused(&self, found: Found) -> Unreadable {
-        Unreadable { expected: self.expected, found }
+    pub fn refused(&self, found: ReplyShape) -> UnreadableReply {
+        UnreadableReply { expected: self.expected, found }
     }
 
-    fn wrong(&self, key: &'static str) -> Unreadable {
-        self.refused(Found::Wrong(key))
+    fn wrong(&self, key: &'static str) -> UnreadableReply {
+        self.refused(ReplyShape::Wrong(key))
     }
 
     /// Returns whether the field is present and not null.
@@ -48,20 +48,20 @@ impl Record {
     }
 
     /// Returns a text that is not empty.
-    pub fn text(&self, key: &'static str) -> Result<String, Unreadable> {
+    pub fn text(&self, key: &'static str) -> Result<String, UnreadableReply> {
         let text = as_text(self.needed(key)?).ok_or_else(|| self.wrong(key))?;
-        if text.is_empty() { Err(self.refused(Found::Missing(key))) } else { Ok(text) }
+        if text.is_empty() { Err(self.refused(ReplyShape::Missing(key))) } else { Ok(text) }
     }
 
     /// Returns a text, unless it is missing or stands for nothing.
-    pub fn optional_text(&self, key: &'static str) -> Result<Option<String>, Unreadable> {
+    pub fn optional_text(&self, key: &'static str) -> Result<Option<String>, UnreadableReply> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let text = as_text(value).ok_or_else(|| self.wrong(key))?;
         Ok(Some(text).filter(|text| !is_nothing(text)))
     }
 
     /// Returns the texts of a list, or none if it is missing. A single text is a list of one.
-    pub fn texts(&self, key: &'static str) -> Result<Vec<String>, Unreadable> {
+    pub fn texts(&self, key: &'static str) -> Result<Vec<String>, UnreadableReply> {
         match self.get(key) {
             None => Ok(Vec::new()),
             Some(Loose::Text(text)) if is_nothing(text) => Ok(Vec::new()),
@@ -76,7 +76,7 @@ impl Record {
     }
 
     /// Returns the records of a list, or none if it is missing.
-    pub fn records(&self, key: &'static str) -> Result<Vec<Self>, Unreadable> {
+    pub fn records(&self, key: &'static str) -> Result<Vec<Self>, UnreadableReply> {
         match self.get(key) {
             None => Ok(Vec::new()),
             Some(Loose::Text(text)) if is_nothing(text) => Ok(Vec::new()),
@@ -97,7 +97,7 @@ impl Record {
     }
 
     /// Returns a flag: yes or no.
-    pub fn flag(&self, key: &'static str) -> Result<bool, Unreadable> {
+    pub fn flag(&self, key: &'static str) -> Result<bool, UnreadableReply> {
         match self.needed(key)? {
             Loose::Flag(flag) => Ok(*flag),
             Loose::Text(text) => yes_or_no(text).ok_or_else(|| self.wrong(key)),
@@ -106,19 +106,19 @@ impl Record {
     }
 
     /// Returns a whole number from 0 to `most`.
-    pub fn number(&self, key: &'static str, most: u32) -> Result<u32, Unreadable> {
+    pub fn number(&self, key: &'static str, most: u32) -> Result<u32, UnreadableReply> {
         let number = as_number(self.needed(key)?).and_then(|number| u32::try_from(number).ok());
         number.filter(|number| *number <= most).ok_or_else(|| self.wrong(key))
     }
 
     /// Returns the index of the item whose number, from 1, is in the field, among `count` items.
-    pub fn index(&self, key: &'static str, count: usize) -> Result<usize, Unreadable> {
+    pub fn index(&self, key: &'static str, count: usize) -> Result<usize, UnreadableReply> {
         let number = as_number(self.needed(key)?).ok_or_else(|| self.wrong(key))?;
         self.in_range(key, number, count)
     }
 
     /// Returns the indices of the items whose numbers, from 1, are in a list, among `count` items.
-    pub fn indices(&self, key: &'static str, count: usize) -> Result<Vec<usize>, Unreadable> {
+    pub fn indices(&self, key: &'static str, count: usize) -> Result<Vec<usize>, UnreadableReply> {
         let numbers: Option<Vec<i64>> = match self.needed(key)? {
             Loose::List(items) => items.iter().map(as_number).collect(),
             Loose::Text(text) => {
@@ -131,7 +131,7 @@ impl Record {
     }
 
     /// Returns the index of the item that the field gives by its name or by its number, from 1.
-    pub fn index_of(&self, key: &'static str, names: &[String]) -> Result<usize, Unreadable> {
+    pub fn index_of(&self, key: &'static str, names: &[String]) -> Result<usize, UnreadableReply> {
         self.place_of(key, self.needed(key)?, names)
     }
 
@@ -141,7 +141,7 @@ impl Record {
         &self,
         key: &'static str,
         names: &[String],
-    ) -> Result<Vec<usize>, Unreadable> {
+    ) -> Result<Vec<usize>, UnreadableReply> {
         match self.needed(key)? {
             Loose::List(items) => {
                 items.iter().map(|item| self.place_of(key, item, names)).collect()
@@ -165,7 +165,7 @@ impl Record {
         key: &'static str,
         value: &Loose,
         names: &[String],
-    ) -> Result<usize, Unreadable> {
+    ) -> Result<usize, UnreadableReply> {
         if let Loose::Text(text) = value
             && let Some(index) = named(text, names)
         {
@@ -173,15 +173,20 @@ impl Record {
         }
         match (as_number(value), value) {
             (Some(number), _) => self.in_range(key, number, names.len()),
-            (None, Loose::Text(_)) => Err(self.refused(Found::OutOfRange(key))),
+            (None, Loose::Text(_)) => Err(self.refused(ReplyShape::OutOfRange(key))),
             _ => Err(self.wrong(key)),
         }
     }
 
-    fn in_range(&self, key: &'static str, number: i64, count: usize) -> Result<usize, Unreadable> {
+    fn in_range(
+        &self,
+        key: &'static str,
+        number: i64,
+        count: usize,
+    ) -> Result<usize, UnreadableReply> {
         let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
         let index = index.filter(|index| *index < count);
-        index.ok_or_else(|| self.refused(Found::OutOfRange(key)))
+        index.ok_or_else(|| self.refused(ReplyShape::OutOfRange(key)))
     }
 }
 

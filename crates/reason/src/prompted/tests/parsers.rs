@@ -167,7 +167,7 @@ fn json_that_is_cut_off_is_refused() {
                     let cut = Reply { text: &text[..end], is_whole: false };
                     let read = act.parse(cut);
                     assert!(
-                        matches!(read, Err(Unreadable { found: Found::CutOff, .. })),
+                        matches!(read, Err(UnreadableReply { found: ReplyShape::CutOff, .. })),
                         "{}: {read:?} of {act:?}",
                         &text[..end]
                     );

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use clew_core::{
-    GradingRule, Layout, MemoryPoint, Notes, ReadingStrategy, Rewording, SummaryLevel, Task,
+    GradingRule, MemoryPoint, Notes, PassageLayout, ReadingStrategy, Rewording, SummaryLevel, Task,
 };
 
 use super::super::*;
@@ -130,7 +130,7 @@ pub(super) fn visit_all(visitor: &mut impl Visitor) {
         reading: ReadingStrategy::default(),
     };
     let direct = ReadEvidence {
-        reading: ReadingStrategy { notes: Notes::Direct, layout: Layout::Text },
+        reading: ReadingStrategy { notes: Notes::Direct, layout: PassageLayout::Text },
         ..read.clone()
     };
     let summarised = ReadEvidence { task: Task::Summarise, order: Vec::new(), ..read.clone() };

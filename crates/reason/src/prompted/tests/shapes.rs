@@ -7,19 +7,19 @@ use super::super::*;
 
 const KEYS: [&str; 3] = ["action", "answer", "sure"];
 
-fn record(text: &str) -> Result<Record, Found> {
+fn record(text: &str) -> Result<Record, ReplyShape> {
     Reply { text, is_whole: true }.record("a record", &KEYS).map_err(|refused| refused.found)
 }
 
-fn action(text: &str) -> Result<usize, Found> {
+fn action(text: &str) -> Result<usize, ReplyShape> {
     record(text)?.index("action", 3).map_err(|refused| refused.found)
 }
 
-fn texts(text: &str) -> Result<Vec<String>, Found> {
+fn texts(text: &str) -> Result<Vec<String>, ReplyShape> {
     Reply { text, is_whole: true }.texts("texts", "facts").map_err(|refused| refused.found)
 }
 
-fn rows(text: &str) -> Result<Vec<String>, Found> {
+fn rows(text: &str) -> Result<Vec<String>, ReplyShape> {
     let records = Reply { text, is_whole: true }.records("rows", "events", &["date", "event"]);
     let records = records.map_err(|refused| refused.found)?;
     records.iter().map(|row| row.text("event").map_err(|refused| refused.found)).collect()
@@ -74,45 +74,45 @@ fn shapes_of_an_object_that_are_repaired() {
 #[test]
 fn shapes_of_an_object_that_are_refused() {
     for (text, found) in [
-        ("", Found::Nothing),
-        (" \n", Found::Nothing),
-        ("<think>2</think>", Found::Nothing),
-        ("I would take the second one.", Found::Prose),
-        ("[1, 2]", Found::Prose),
-        ("{\"other\": 2}", Found::Prose),
-        ("<think>{\"action\": 2}", Found::CutOff),
-        ("{\"action\": 2", Found::CutOff),
-        ("{\"answer\": {\"action\": 2}", Found::CutOff),
-        ("{\"answer\": \"and so", Found::CutOff),
-        ("{\"answer\": tr", Found::CutOff),
-        ("{'answer': 'it's', 'action': 2}", Found::BrokenJson),
-        (r#"{"answer": "\_", "action": 2}"#, Found::BrokenJson),
-        (r#"{"answer": "\ud83d!", "action": 2}"#, Found::BrokenJson),
-        ("{\"answer\": \"a\" \"action\": 2}", Found::BrokenJson),
-        ("{\"answer\": NaN, \"action\": 2}", Found::BrokenJson),
-        ("{\"answer\": oh {\"action\": 2}}", Found::BrokenJson),
-        ("{\"action\": 1, \"action\": 2}", Found::BrokenJson),
-        ("{\"action\": 1} {\"action\": 2}", Found::Several),
-        ("Action: 1\nAction: 2", Found::Several),
-        ("{\"answer\": \"a\"}", Found::Missing("action")),
-        ("{\"action\": null}", Found::Missing("action")),
-        ("{\"action\": 4}", Found::OutOfRange("action")),
-        ("{\"action\": 0}", Found::OutOfRange("action")),
-        ("{\"action\": -1}", Found::OutOfRange("action")),
-        ("{\"action\": 1.5}", Found::Wrong("action")),
-        ("{\"action\": \"2 or 3\"}", Found::Wrong("action")),
-        ("{\"action\": [2]}", Found::Wrong("action")),
-        ("Action: not 2", Found::Wrong("action")),
+        ("", ReplyShape::Nothing),
+        (" \n", ReplyShape::Nothing),
+        ("<think>2</think>", ReplyShape::Nothing),
+        ("I would take the second one.", ReplyShape::Prose),
+        ("[1, 2]", ReplyShape::Prose),
+        ("{\"other\": 2}", ReplyShape::Prose),
+        ("<think>{\"action\": 2}", ReplyShape::CutOff),
+        ("{\"action\": 2", ReplyShape::CutOff),
+        ("{\"answer\": {\"action\": 2}", ReplyShape::CutOff),
+        ("{\"answer\": \"and so", ReplyShape::CutOff),
+        ("{\"answer\": tr", ReplyShape::CutOff),
+        ("{'answer': 'it's', 'action': 2}", ReplyShape::BrokenJson),
+        (r#"{"answer": "\_", "action": 2}"#, ReplyShape::BrokenJson),
+        (r#"{"answer": "\ud83d!", "action": 2}"#, ReplyShape::BrokenJson),
+        ("{\"answer\": \"a\" \"action\": 2}", ReplyShape::BrokenJson),
+        ("{\"answer\": NaN, \"action\": 2}", ReplyShape::BrokenJson),
+        ("{\"answer\": oh {\"action\": 2}}", ReplyShape::BrokenJson),
+        ("{\"action\": 1, \"action\": 2}", ReplyShape::BrokenJson),
+        ("{\"action\": 1} {\"action\": 2}", ReplyShape::Several),
+        ("Action: 1\nAction: 2", ReplyShape::Several),
+        ("{\"answer\": \"a\"}", ReplyShape::Missing("action")),
+        ("{\"action\": null}", ReplyShape::Missing("action")),
+        ("{\"action\": 4}", ReplyShape::OutOfRange("action")),
+        ("{\"action\": 0}", ReplyShape::OutOfRange("action")),
+        ("{\"action\": -1}", ReplyShape::OutOfRange("action")),
+        ("{\"action\": 1.5}", ReplyShape::Wrong("action")),
+        ("{\"action\": \"2 or 3\"}", ReplyShape::Wrong("action")),
+        ("{\"action\": [2]}", ReplyShape::Wrong("action")),
+        ("Action: not 2", ReplyShape::Wrong("action")),
     ] {
         assert_eq!(action(text), Err(found), "{text}");
     }
     let cut = Reply { text: "Answer: that\nAction: 1", is_whole: false };
-    assert_eq!(cut.record("a record", &KEYS).unwrap_err().found, Found::CutOff);
+    assert_eq!(cut.record("a record", &KEYS).unwrap_err().found, ReplyShape::CutOff);
     let deep = format!("{{\"action\": {}{}}}", "[".repeat(40), "]".repeat(40));
-    assert_eq!(action(&deep), Err(Found::BrokenJson));
+    assert_eq!(action(&deep), Err(ReplyShape::BrokenJson));
     for text in ["{sure: 'probably'}", "{sure: 1}", "Sure: yes, mostly"] {
         let refused = record(text).unwrap().flag("sure").unwrap_err();
-        assert_eq!(refused.found, Found::Wrong("sure"), "{text}");
+        assert_eq!(refused.found, ReplyShape::Wrong("sure"), "{text}");
     }
 }
 
@@ -134,18 +134,18 @@ fn shapes_of_lists() {
     }
     assert_eq!(texts("{\"facts\": \"one\"}"), Ok(vec!["one".to_owned()]));
     for (text, found) in [
-        ("", Found::Nothing),
-        ("There are two.", Found::Prose),
-        ("- one\nand so on", Found::Prose),
-        ("Here they are:", Found::Prose),
-        ("[\"one\", \"tw", Found::CutOff),
-        ("[\"one\"] or [\"two\"]", Found::Several),
-        ("{\"facts\": [{\"fact\": \"one\"}]}", Found::Wrong("facts")),
-        ("{\"facts\": 1}", Found::Prose),
+        ("", ReplyShape::Nothing),
+        ("There are two.", ReplyShape::Prose),
+        ("- one\nand so on", ReplyShape::Prose),
+        ("Here they are:", ReplyShape::Prose),
+        ("[\"one\", \"tw", ReplyShape::CutOff),
+        ("[\"one\"] or [\"two\"]", ReplyShape::Several),
+        ("{\"facts\": [{\"fact\": \"one\"}]}", ReplyShape::Wrong("facts")),
+        ("{\"facts\": 1}", ReplyShape::Prose),
     ] {
         let expected = match text {
             // A number counts as the text of its digits.
-            "{\"facts\": 1}" => Err(Found::Wrong("facts")),
+            "{\"facts\": 1}" => Err(ReplyShape::Wrong("facts")),
             _ => Err(found),
         };
         assert_eq!(texts(text), expected, "{text}");
@@ -159,9 +159,9 @@ fn shapes_of_lists() {
         assert_eq!(rows(text), Ok(vec!["moved".to_owned()]), "{text}");
     }
     assert_eq!(rows("none"), Ok(Vec::new()));
-    assert_eq!(rows("2024 | moved | far"), Err(Found::Prose));
-    assert_eq!(rows("2024 | "), Err(Found::Prose));
-    assert_eq!(rows("{\"events\": [\"moved\"]}"), Err(Found::Wrong("events")));
+    assert_eq!(rows("2024 | moved | far"), Err(ReplyShape::Prose));
+    assert_eq!(rows("2024 | "), Err(ReplyShape::Prose));
+    assert_eq!(rows("{\"events\": [\"moved\"]}"), Err(ReplyShape::Wrong("events")));
 }
 
 #[test]
@@ -180,48 +180,48 @@ fn shapes_of_texts() {
         assert_eq!(read(text, true).as_deref(), Ok("It is so."), "{text}");
     }
     assert_eq!(read("It is so. And yet it is n", false).as_deref(), Ok("It is so."));
-    assert_eq!(read("It is s", false), Err(Found::CutOff));
-    assert_eq!(read("Summary:", true), Err(Found::Nothing));
+    assert_eq!(read("It is s", false), Err(ReplyShape::CutOff));
+    assert_eq!(read("Summary:", true), Err(ReplyShape::Nothing));
 }
 
 #[test]
 fn acts_refuse_what_the_model_was_not_shown_or_does_not_say() {
-    fn found<A: Act>(act: &A, text: &str) -> Option<Found> {
+    fn found<A: Act>(act: &A, text: &str) -> Option<ReplyShape> {
         act.parse(Reply { text, is_whole: true }).err().map(|refused| refused.found)
     }
     let read = ReadEvidence { passages: vec![Passage::default(); 2], ..ReadEvidence::default() };
     let uncited = r#"{"notes": [], "suffices": true, "answer": "So.", "citations": []}"#;
-    assert_eq!(found(&read, uncited), Some(Found::Missing("citations")));
+    assert_eq!(found(&read, uncited), Some(ReplyShape::Missing("citations")));
     let unseen = r#"{"notes": [], "suffices": true, "answer": "So.", "citations": [3]}"#;
-    assert_eq!(found(&read, unseen), Some(Found::Wrong("citations")));
+    assert_eq!(found(&read, unseen), Some(ReplyShape::Wrong("citations")));
     let unseen = r#"{"suffices": true, "answer": "So.", "citations": [{"passage": 3}]}"#;
-    assert_eq!(found(&read, unseen), Some(Found::OutOfRange("passage")));
+    assert_eq!(found(&read, unseen), Some(ReplyShape::OutOfRange("passage")));
     let choose = ChooseChild { summaries: vec![String::new()], ..ChooseChild::default() };
-    assert_eq!(found(&choose, "Action: back"), Some(Found::OutOfRange("action")));
+    assert_eq!(found(&choose, "Action: back"), Some(ReplyShape::OutOfRange("action")));
     let points = vec![MemoryPoint::default(); 2];
     let merge = MergePoints { points: points.clone(), ..MergePoints::default() };
     let alone = r#"{"merged": [{"points": [2, 2], "text": "So."}]}"#;
-    assert_eq!(found(&merge, alone), Some(Found::Wrong("points")));
+    assert_eq!(found(&merge, alone), Some(ReplyShape::Wrong("points")));
     let update = UpdatePoints { points: points.clone(), ..UpdatePoints::default() };
     let twice = r#"{"updated": [{"point": 1, "text": "a"}, {"point": 1, "text": "b"}]}"#;
-    assert_eq!(found(&update, twice), Some(Found::Several));
+    assert_eq!(found(&update, twice), Some(ReplyShape::Several));
     let raise = RaiseConcerns { points, most: 3, ..RaiseConcerns::default() };
     let unsaid = r#"{"judgement": "global", "concerns": []}"#;
-    assert_eq!(found(&raise, unsaid), Some(Found::Missing("concerns")));
+    assert_eq!(found(&raise, unsaid), Some(ReplyShape::Missing("concerns")));
     let candidates = vec!["Minos".to_owned(), "Ariadne".to_owned()];
     let choose = ChooseEntities { candidates, most: 2, ..ChooseEntities::default() };
     for unseen in
         ["{entities: [3]}", "{entities: [0]}", "{entities: ['Daedalus']}", "Entities: 1, 3"]
     {
-        assert_eq!(found(&choose, unseen), Some(Found::OutOfRange("entities")), "{unseen}");
+        assert_eq!(found(&choose, unseen), Some(ReplyShape::OutOfRange("entities")), "{unseen}");
     }
-    assert_eq!(found(&choose, "{entities: [true]}"), Some(Found::Wrong("entities")));
-    assert_eq!(found(&choose, "{reasoning: 'So.'}"), Some(Found::Missing("entities")));
+    assert_eq!(found(&choose, "{entities: [true]}"), Some(ReplyShape::Wrong("entities")));
+    assert_eq!(found(&choose, "{reasoning: 'So.'}"), Some(ReplyShape::Missing("entities")));
     let monday = "2024-05-20".parse().unwrap();
     let range = InferTimeRange { question: String::new(), asked_at: monday };
     let backwards = r#"{"start": "2024-05-20", "end": "2024-05-18"}"#;
-    assert_eq!(found(&range, backwards), Some(Found::Wrong("end")));
-    assert_eq!(found(&range, r#"{"start": "last week"}"#), Some(Found::Wrong("start")));
+    assert_eq!(found(&range, backwards), Some(ReplyShape::Wrong("end")));
+    assert_eq!(found(&range, r#"{"start": "last week"}"#), Some(ReplyShape::Wrong("start")));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::config::ClewConfig;
 
 /// A key of the configuration.
 #[derive(Clone, Debug, Serialize)]
-pub struct Key {
+pub struct ConfigKey {
     /// Name with the names of its tables, separated by dots. A name of a table ends with `[]` if
     /// there is a list of such tables.
     key: String,
@@ -33,7 +33,7 @@ pub struct Key {
     meaning: String,
     /// Keys of a table.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    keys: Vec<Key>,
+    keys: Vec<ConfigKey>,
     /// First table that has the same keys, if this one is absent or empty by default.
     #[serde(skip)]
     same_as: Option<String>,
@@ -63,7 +63,7 @@ struct Choice {
 ///
 /// # Errors
 /// Returns an error if the configuration has a type that this cannot describe.
-pub fn keys() -> anyhow::Result<Vec<Key>> {
+pub fn keys() -> anyhow::Result<Vec<ConfigKey>> {
     let schema = schema_for!(ClewConfig).to_value();
     let defaults = serde_json::to_value(ClewConfig::default())?;
     Reader { schema: &schema, described: HashMap::new() }.sections(&defaults)
@@ -87,7 +87,7 @@ struct Resolved<'s> {
 }
 
 impl<'s> Reader<'s> {
-    fn sections(&mut self, defaults: &Value) -> anyhow::Result<Vec<Key>> {
+    fn sections(&mut self, defaults: &Value) -> anyhow::Result<Vec<ConfigKey>> {
         let mut sections = self.table("", self.schema, Some(defaults))?;
         for section in sections.iter_mut().filter(|section| section.kind == Kind::Table) {
             let declared = &self.schema["properties"][&section.key];
@@ -108,7 +108,7 @@ impl<'s> Reader<'s> {
         name: &str,
         table: &'s Value,
         defaults: Option<&Value>,
-    ) -> anyhow::Result<Vec<Key>> {
+    ) -> anyhow::Result<Vec<ConfigKey>> {
         let properties = table["properties"].as_object().context("a table has no keys")?;
         let required: Vec<&str> =
             table["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -133,7 +133,7 @@ impl<'s> Reader<'s> {
         schema: &'s Value,
         default: &Value,
         is_required: bool,
-    ) -> anyhow::Result<Key> {
+    ) -> anyhow::Result<ConfigKey> {
         let resolved = self.resolve(schema)?;
         let kind = match type_of(resolved.schema) {
             _ if resolved.schema["oneOf"].is_array() => Kind::Text,
@@ -153,7 +153,7 @@ impl<'s> Reader<'s> {
             let name = if resolved.is_list { format!("{key}[]") } else { key.clone() };
             keys = self.table(&name, resolved.schema, default.is_object().then_some(default))?;
         }
-        Ok(Key {
+        Ok(ConfigKey {
             kind,
             is_list: resolved.is_list,
             choices: choices(resolved.schema),
@@ -222,8 +222,8 @@ fn capitalised(text: &str) -> String {
 
 /// Returns the reference as Markdown: a section for each table, and one before them for the
 /// other keys.
-pub fn markdown(keys: &[Key]) -> String {
-    let (sections, single): (Vec<&Key>, Vec<&Key>) =
+pub fn markdown(keys: &[ConfigKey]) -> String {
+    let (sections, single): (Vec<&ConfigKey>, Vec<&ConfigKey>) =
         keys.iter().partition(|key| key.kind == Kind::Table);
     let mut text = format!("### Top-level keys\n\n{HEAD}");
     single.into_iter().for_each(|key| rows(key, &mut text));
@@ -243,7 +243,7 @@ pub fn markdown(keys: &[Key]) -> String {
 const HEAD: &str = "| key | value | default | meaning |\n|---|---|---|---|\n";
 
 /// Adds the row of a key, and those of its keys.
-fn rows(key: &Key, text: &mut String) {
+fn rows(key: &ConfigKey, text: &mut String) {
     let mut meaning = key.meaning.clone();
     for choice in key.choices.iter().filter(|choice| !choice.meaning.is_empty()) {
         meaning.push_str(&format!(" `{}`: {}", choice.value, choice.meaning));
@@ -258,7 +258,7 @@ fn rows(key: &Key, text: &mut String) {
     }
 }
 
-fn value(key: &Key) -> String {
+fn value(key: &ConfigKey) -> String {
     let choices: Vec<String> =
         key.choices.iter().map(|choice| format!("`{}`", choice.value)).collect();
     let one = match (choices.as_slice(), key.kind) {
@@ -276,7 +276,7 @@ fn value(key: &Key) -> String {
     }
 }
 
-fn default(key: &Key) -> String {
+fn default(key: &ConfigKey) -> String {
     match &key.default {
         _ if key.is_required => "required".to_owned(),
         Value::Null => "none".to_owned(),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     /// Returns a configuration in which every key of the reference is set.
-    fn everything(keys: &[Key]) -> Value {
+    fn everything(keys: &[ConfigKey]) -> Value {
         let set = keys.iter().map(|key| {
             let (_, name) = key.key.rsplit_once('.').unwrap_or(("", key.key.as_str()));
             let value = match (key.kind, key.choices.first()) {
@@ -368,7 +368,7 @@ mod tests {
         }
     }
 
-    fn described(keys: &[Key], names: &mut BTreeSet<String>) {
+    fn described(keys: &[ConfigKey], names: &mut BTreeSet<String>) {
         for key in keys {
             names.insert(key.key.clone());
             described(&key.keys, names);
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn every_key_says_what_it_is_in_plain_words() {
-        fn check(keys: &[Key]) {
+        fn check(keys: &[ConfigKey]) {
             for key in keys {
                 let text = &key.meaning;
                 assert!(text.ends_with('.'), "`{}` needs a doc comment of sentences", key.key);

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use clew_chat::KeyDesign;
-use clew_client::Question as Asked;
+use clew_client::QuestionRequest as Asked;
 use clew_core::{CorpusName, DocumentId, Error, StructureSettings, Task};
-use clew_eval::answers::{Metric, Outcome};
+use clew_eval::answers::{Metric, RecordedOutcome};
 use clew_eval::{
-    AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Question, RunIdentity, Scoring,
-    UnitDocument,
+    AnswerCost, AnswerLog, AnswerRecord, AnswerReport, DatasetFormat, EvalQuestion, RunIdentity,
+    Scoring, UnitDocument,
 };
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::answer_response::Event;
@@ -102,7 +102,7 @@ pub async fn run(
     arguments: AnswersArgs,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let format = Format::named(&arguments.format)?;
+    let format = DatasetFormat::named(&arguments.format)?;
     let survey = format.survey(&arguments.data, arguments.unit, arguments.split.as_deref())?;
     let config = ClewConfig::load(global, None)?;
     std::fs::create_dir_all(&arguments.logs)
@@ -175,7 +175,7 @@ fn settings(arguments: &AnswersArgs, config: &ClewConfig) -> BTreeMap<String, St
 /// Asks the questions that are not in the logs, haystack by haystack.
 async fn answer(
     arguments: &AnswersArgs,
-    format: &Format,
+    format: &DatasetFormat,
     mut config: ClewConfig,
     answerable: u64,
     logs: &mut [AnswerLog],
@@ -193,7 +193,7 @@ async fn answer(
     let haystacks = format.open(&arguments.data, arguments.unit, arguments.split.as_deref())?;
     for (at, haystack) in haystacks.enumerate() {
         let haystack = haystack?;
-        let questions: Vec<&Question> = haystack.answerable().take(left).collect();
+        let questions: Vec<&EvalQuestion> = haystack.answerable().take(left).collect();
         left -= questions.len();
         let is_finished = |id: &str| logs.iter().all(|log| log.is_finished(id));
         if questions.iter().all(|question| is_finished(&question.id)) {
@@ -218,7 +218,7 @@ async fn answer(
         };
         for log in &mut *logs {
             let strategy = log.run().strategy.clone();
-            let due: Vec<&Question> =
+            let due: Vec<&EvalQuestion> =
                 questions.iter().filter(|q| !log.is_finished(&q.id)).copied().collect();
             let answers = futures::stream::iter(due)
                 .map(|question| asking.ask(question, &strategy))
@@ -264,7 +264,7 @@ struct Answered {
 }
 
 impl Asking<'_> {
-    async fn ask(&self, question: &Question, strategy: &str) -> anyhow::Result<AnswerRecord> {
+    async fn ask(&self, question: &EvalQuestion, strategy: &str) -> anyhow::Result<AnswerRecord> {
         let answered = match &question.scoring {
             Scoring::Choice { stem, options, .. } if self.reads_options_apart => {
                 let mut best = Answered::default();
@@ -281,8 +281,10 @@ impl Asking<'_> {
             _ => self.answer(question, question.text.clone(), strategy).await?,
         };
         let outcome = match answered.outcome {
-            wire::Outcome::NotInMemory | wire::Outcome::Unspecified => Outcome::NotInMemory,
-            wire::Outcome::Answered | wire::Outcome::AnsweredWithShardsMissing => Outcome::Answered,
+            wire::Outcome::NotInMemory | wire::Outcome::Unspecified => RecordedOutcome::NotInMemory,
+            wire::Outcome::Answered | wire::Outcome::AnsweredWithShardsMissing => {
+                RecordedOutcome::Answered
+            }
         };
         let Answered { text, cost, read, .. } = answered;
         let mut record = AnswerRecord::new(question, outcome, text, cost);
@@ -295,7 +297,7 @@ impl Asking<'_> {
 
     async fn answer(
         &self,
-        question: &Question,
+        question: &EvalQuestion,
         text: String,
         strategy: &str,
     ) -> anyhow::Result<Answered> {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clew_core::Error;
 use clew_endpoint::Endpoint;
-use clew_eval::{AnswerRecord, Question};
+use clew_eval::{AnswerRecord, EvalQuestion};
 use clew_reason::prompted::{Judge, Prompted};
 
 use super::haystack_corpus::PATIENCE;
@@ -30,7 +30,7 @@ pub fn judge(config: &ClewConfig) -> Result<Option<Judge>, Error> {
 /// judged.
 pub async fn judged(
     judge: &Judge,
-    question: &Question,
+    question: &EvalQuestion,
     record: AnswerRecord,
 ) -> anyhow::Result<AnswerRecord> {
     let Some(task) = question.judge_task(record.outcome, &record.answer) else { return Ok(record) };

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use anyhow::{Context, bail};
 use clew_chat::{TimeUse, TurnId};
 use clew_core::{CorpusName, DocumentId};
-use clew_eval::{Format, Haystack, KEPT_USER, Question, Report, Run, Tally, UnitKind};
+use clew_eval::{
+    DatasetFormat, EvalQuestion, Haystack, KEPT_USER, RetrievalReport, Run, Tally, UnitKind,
+};
 use clew_proto::chat::v1 as wire;
 use clew_proto::convert::timestamp_to_wire;
 use futures::{StreamExt, TryStreamExt};
@@ -19,10 +21,10 @@ use crate::progress::Progress;
 /// for all of them.
 pub(super) async fn measure(
     connection: &Connection,
-    format: &'static Format,
+    format: &'static DatasetFormat,
     units: &[UnitKind],
     arguments: &RetrievalArgs,
-) -> anyhow::Result<Vec<Report>> {
+) -> anyhow::Result<Vec<RetrievalReport>> {
     let open = |unit| format.open(&arguments.data, Some(unit), arguments.split.as_deref());
     // A unit that is a session holds only one side's words, but both sides are stored.
     let has_rounds = format.check(UnitKind::Round, None).is_ok();
@@ -48,7 +50,7 @@ pub(super) async fn measure(
             for (&time, tally) in arguments.time.iter().zip(tallies) {
                 let time = TimeUse::from(time);
                 let recalling = Recalling { connection, corpus, units, value, time };
-                let rankings: Vec<(&Question, Vec<DocumentId>)> =
+                let rankings: Vec<(&EvalQuestion, Vec<DocumentId>)> =
                     futures::stream::iter(&haystack.questions)
                         .map(|question| recalling.recall(question, arguments.k.depth()))
                         .buffered(CONCURRENT_QUESTIONS)
@@ -131,9 +133,9 @@ impl Recalling<'_> {
     /// Returns the units that are recalled, best first.
     async fn recall<'q>(
         &self,
-        question: &'q Question,
+        question: &'q EvalQuestion,
         k: usize,
-    ) -> anyhow::Result<(&'q Question, Vec<DocumentId>)> {
+    ) -> anyhow::Result<(&'q EvalQuestion, Vec<DocumentId>)> {
         let asked = wire::RecallRequest {
             corpus: self.corpus.to_string(),
             user: KEPT_USER.to_owned(),

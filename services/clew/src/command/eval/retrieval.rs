@@ -1,10 +1,11 @@
 //! Command `clew eval retrieval`: measures recall, NDCG and MRR.
 
 use anyhow::Context;
-use clew_client::Question as Asked;
+use clew_client::QuestionRequest as Asked;
 use clew_core::{CorpusName, DocumentId, Evidence, Grouping, Query, StructureSettings};
 use clew_eval::{
-    Finds, Format, Found, Haystack, Lookup, Plan, Question, Report, Tally, Way, summary,
+    DatasetFormat, EvalQuestion, Finds, FoundUnit, Haystack, Lookup, RetrievalPlan,
+    RetrievalReport, RetrievalVariant, Tally, summary,
 };
 use clew_proto::convert::query::evidence_from_wire;
 use clew_proto::query::v1::TraceEvent;
@@ -42,8 +43,11 @@ pub(super) async fn run(
     })
 }
 
-async fn measure(global: &GlobalArgs, arguments: &RetrievalArgs) -> anyhow::Result<Vec<Report>> {
-    let format = Format::named(&arguments.format)?;
+async fn measure(
+    global: &GlobalArgs,
+    arguments: &RetrievalArgs,
+) -> anyhow::Result<Vec<RetrievalReport>> {
+    let format = DatasetFormat::named(&arguments.format)?;
     format.check_retrieval()?;
     let units = match arguments.unit.as_slice() {
         [] => vec![format.default_unit()],
@@ -65,11 +69,11 @@ async fn measure(global: &GlobalArgs, arguments: &RetrievalArgs) -> anyhow::Resu
         connection.close().await?;
         return reports;
     }
-    let ways = arguments.settings().ways();
+    let variants = arguments.settings().variants();
     let mut measurement = Measurement {
         connection: &connection,
         arguments,
-        ways: &ways,
+        variants: &variants,
         progress: Progress::new("questions"),
         corpora: 0,
         asked: 0,
@@ -81,12 +85,12 @@ async fn measure(global: &GlobalArgs, arguments: &RetrievalArgs) -> anyhow::Resu
             None => format.open(&arguments.data, Some(unit), split)?,
         };
         let mut tallies: Vec<Tally> =
-            ways.iter().map(|_| Tally::new(arguments.k.clone())).collect();
+            variants.iter().map(|_| Tally::new(arguments.k.clone())).collect();
         for haystack in haystacks {
             measurement.measure(&haystack?, &mut tallies).await?;
         }
-        for (way, tally) in ways.iter().zip(tallies) {
-            reports.push(tally.report(way.run(format.name, unit))?);
+        for (variant, tally) in variants.iter().zip(tallies) {
+            reports.push(tally.report(variant.run(format.name, unit))?);
         }
     }
     measurement.progress.finish();
@@ -98,7 +102,7 @@ async fn measure(global: &GlobalArgs, arguments: &RetrievalArgs) -> anyhow::Resu
 struct Measurement<'a> {
     connection: &'a Connection,
     arguments: &'a RetrievalArgs,
-    ways: &'a [Way],
+    variants: &'a [RetrievalVariant],
     progress: Progress,
     /// Number of corpora created so far, by which they are named.
     corpora: u64,
@@ -112,15 +116,15 @@ impl Measurement<'_> {
         if haystack.questions.is_empty() {
             return Ok(());
         }
-        let plan = Plan::try_new(haystack, self.ways, self.arguments.k.depth())?;
+        let plan = RetrievalPlan::try_new(haystack, self.variants, self.arguments.k.depth())?;
         let mut found: Vec<Vec<Finds>> = Vec::new();
         for index in 0..plan.indexes().len() {
             found.push(self.search_index(haystack, &plan, index, tallies).await?);
         }
         for (number, question) in haystack.questions.iter().enumerate() {
             let finds: Vec<&Finds> = found.iter().map(|of_index| &of_index[number]).collect();
-            for (way, tally) in tallies.iter_mut().enumerate() {
-                if let Some(ranking) = plan.ranking(way, question, &finds)? {
+            for (variant, tally) in tallies.iter_mut().enumerate() {
+                if let Some(ranking) = plan.ranking(variant, question, &finds)? {
                     tally.add(question, &ranking);
                 }
             }
@@ -134,7 +138,7 @@ impl Measurement<'_> {
     async fn search_index(
         &mut self,
         haystack: &Haystack,
-        plan: &Plan<'_>,
+        plan: &RetrievalPlan<'_>,
         index: usize,
         tallies: &mut [Tally],
     ) -> anyhow::Result<Vec<Finds>> {
@@ -143,9 +147,9 @@ impl Measurement<'_> {
         let strategies: Vec<(usize, &str)> = plan.strategies(index).collect();
         if keyed.units.is_empty() {
             // Nothing can be found if no unit has a key.
-            for (way, _) in strategies {
+            for (variant, _) in strategies {
                 for question in &haystack.questions {
-                    tallies[way].add(question, &[]);
+                    tallies[variant].add(question, &[]);
                 }
             }
             return Ok(haystack.questions.iter().map(|_| Finds::new()).collect());
@@ -160,9 +164,9 @@ impl Measurement<'_> {
         fill(connection, &corpus, keyed.documents(), arguments.cutting, structure).await?;
         self.progress.set(self.asked, total, &format!("asking {name}"));
         let finds = search_all(connection, &corpus, &haystack.questions, plan, index).await?;
-        for (way, strategy) in strategies {
+        for (variant, strategy) in strategies {
             let depth = arguments.k.depth();
-            ask(connection, &corpus, haystack, strategy, depth, &mut tallies[way]).await?;
+            ask(connection, &corpus, haystack, strategy, depth, &mut tallies[variant]).await?;
         }
         connection.client.delete_corpus(&corpus).await?;
         Ok(finds)
@@ -173,8 +177,8 @@ impl Measurement<'_> {
 async fn search_all(
     connection: &Connection,
     corpus: &CorpusName,
-    questions: &[Question],
-    plan: &Plan<'_>,
+    questions: &[EvalQuestion],
+    plan: &RetrievalPlan<'_>,
     index: usize,
 ) -> anyhow::Result<Vec<Finds>> {
     futures::stream::iter(questions)
@@ -196,7 +200,7 @@ async fn search(
     corpus: &CorpusName,
     question: &str,
     lookup: Lookup,
-) -> anyhow::Result<Vec<Found>> {
+) -> anyhow::Result<Vec<FoundUnit>> {
     let mut query = Query::new(question, lookup.k);
     query.mode = lookup.mode;
     query.grouping = Grouping::Documents;
@@ -205,7 +209,7 @@ async fn search(
     let mut found = Vec::with_capacity(response.evidence.len());
     for evidence in response.evidence {
         let Evidence { document_id, score, event_time, .. } = evidence_from_wire(evidence)?;
-        found.push(Found { unit: document_id, score, time: event_time });
+        found.push(FoundUnit { unit: document_id, score, time: event_time });
     }
     Ok(found)
 }

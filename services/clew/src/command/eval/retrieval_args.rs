@@ -57,7 +57,7 @@ pub struct RetrievalArgs {
     /// the rankings fused by reciprocal ranks), or both with a comma between them. A key of one
     /// part is measured once.
     #[arg(long, value_delimiter = ',', default_value = "key")]
-    pub merging: Vec<clew_eval::Merging>,
+    pub merging: Vec<clew_eval::PartMerging>,
     /// Store turns and recall units as the chat service does, instead of searching.
     #[arg(long, conflicts_with_all = ["mode", "keys", "merging", "smoothing", "strategy"])]
     pub as_turns: bool,

@@ -1,7 +1,7 @@
 //! Estimate of an ingestion, made before it begins.
 
 use clew_core::{Attributes, CorpusName, Document, Labels, Limits, Violations};
-use clew_formats::{Discovery, Found, Options};
+use clew_formats::{Discovery, FoundFile, Options};
 use clew_proto::convert::ingest::document_to_wire;
 use clew_proto::ingest::v1 as wire;
 use serde_json::json;
@@ -43,7 +43,7 @@ struct Samples {
 }
 
 impl Samples {
-    fn read(sampled: Vec<Found>, options: &Options) -> Self {
+    fn read(sampled: Vec<FoundFile>, options: &Options) -> Self {
         let mut samples = Self::default();
         let of_file = SAMPLE_BYTES / sampled.len().max(1);
         for found in sampled {
@@ -98,7 +98,7 @@ pub async fn estimate(
     let sized = discovery.files.iter().filter_map(|found| found.source.stored_bytes());
     let (files, bytes) = sized.fold((0, 0), |(files, sum), bytes| (files + 1, sum + bytes));
     let step = discovery.files.len().div_ceil(SAMPLED_FILES).max(1);
-    let sampled: Vec<Found> = discovery.files.iter().step_by(step).cloned().collect();
+    let sampled: Vec<FoundFile> = discovery.files.iter().step_by(step).cloned().collect();
     let options = options.clone();
     let samples = tokio::task::spawn_blocking(move || Samples::read(sampled, &options)).await?;
     let share = |of: u64, all: u64| of as f64 / all.max(1) as f64;

@@ -14,7 +14,7 @@ const TOLD: usize = 1_000;
 
 /// Outcome for one document.
 #[derive(Debug)]
-pub enum Fate {
+pub enum DocumentResult {
     /// It was committed, or was there already.
     Accepted { id: String, accepted: Accepted },
     /// The server refused it.
@@ -25,7 +25,7 @@ pub enum Fate {
     Failed { id: String, error: String },
 }
 
-impl Fate {
+impl DocumentResult {
     fn document(&self) -> Value {
         match self {
             Self::Accepted { id, accepted } => {
@@ -61,7 +61,7 @@ impl Fate {
 
 /// Totals of an ingestion.
 #[derive(Debug, Default)]
-pub struct Summary {
+pub struct IngestTotals {
     /// Documents that were committed under new ids.
     pub new: u64,
     /// Documents that were committed in place of others.
@@ -80,7 +80,7 @@ pub struct Summary {
     pub unknown_files: u64,
 }
 
-impl Summary {
+impl IngestTotals {
     /// Returns the number of documents that were committed.
     pub fn accepted(&self) -> u64 {
         self.new + self.replaced
@@ -95,13 +95,13 @@ impl Summary {
 
 /// Recorder of what became of each document.
 #[derive(Default)]
-pub struct Report {
+pub struct IngestReport {
     /// The totals so far.
-    pub summary: Summary,
+    pub summary: IngestTotals,
     file: Option<(BufWriter<File>, PathBuf)>,
 }
 
-impl Report {
+impl IngestReport {
     /// Creates a report. If `file` is given, the report is also written there, in place of the
     /// file's content.
     pub async fn into_file(file: Option<&Path>) -> anyhow::Result<Self> {
@@ -112,7 +112,7 @@ impl Report {
     }
 
     /// Adds the fate of a document.
-    pub async fn add(&mut self, fate: &Fate) -> anyhow::Result<()> {
+    pub async fn add(&mut self, fate: &DocumentResult) -> anyhow::Result<()> {
         let summary = &mut self.summary;
         let keep = |told: &mut Vec<Value>| {
             if told.len() < TOLD {
@@ -120,20 +120,20 @@ impl Report {
             }
         };
         match fate {
-            Fate::Accepted { accepted, .. } => match accepted.novelty {
+            DocumentResult::Accepted { accepted, .. } => match accepted.novelty {
                 Novelty::New => summary.new += 1,
                 Novelty::Replaced => summary.replaced += 1,
                 Novelty::Unchanged => summary.unchanged += 1,
             },
-            Fate::Refused { .. } => {
+            DocumentResult::Refused { .. } => {
                 summary.refused += 1;
                 keep(&mut summary.refusals);
             }
-            Fate::Unreadable { .. } => {
+            DocumentResult::Unreadable { .. } => {
                 summary.unreadable += 1;
                 keep(&mut summary.unread);
             }
-            Fate::Failed { .. } => {}
+            DocumentResult::Failed { .. } => {}
         }
         if let Some((file, path)) = &mut self.file {
             let line = format!("{}\n", fate.document());

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::report::Fate;
+use super::report::DocumentResult;
 
 /// Maximum number of bytes of unanswered texts. A single document may exceed it.
 const UNANSWERED_BYTES: usize = 16 << 20;
@@ -34,7 +34,7 @@ pub struct SendingStream {
     client: Client,
     corpus: CorpusName,
     if_there: IfThere,
-    fates: mpsc::Sender<Fate>,
+    fates: mpsc::Sender<DocumentResult>,
     /// Documents that were refused for now.
     refused: Vec<Document>,
     /// Documents that were sent and not answered, oldest first.
@@ -62,7 +62,7 @@ impl SendingStream {
         client: Client,
         corpus: CorpusName,
         if_there: IfThere,
-        fates: mpsc::Sender<Fate>,
+        fates: mpsc::Sender<DocumentResult>,
     ) -> Self {
         Self {
             client,
@@ -171,14 +171,14 @@ impl SendingStream {
         let outcome = response.result.context("the answer says neither accepted nor refused")?;
         let fate = match outcome {
             Outcome::Accepted(accepted) => {
-                Fate::Accepted { id, accepted: accepted_from_wire(&accepted) }
+                DocumentResult::Accepted { id, accepted: accepted_from_wire(&accepted) }
             }
             Outcome::Refused(refused) if self.is_worth_another_try(&document, &refused) => {
                 tracing::info!(reason = refused.reason, "a document is sent again later");
                 self.refused.push(document);
                 return Ok(());
             }
-            Outcome::Refused(refused) => Fate::Refused { id, refused },
+            Outcome::Refused(refused) => DocumentResult::Refused { id, refused },
         };
         self.has_progressed = true;
         // Nobody receives any more if another stream failed.

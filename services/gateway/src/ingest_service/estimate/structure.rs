@@ -6,9 +6,9 @@ use std::ops::Add;
 use std::time::Instant;
 
 use clew_core::{
-    CorpusSettings, Cost, DocumentId, DocumentShape, EncoderIdentity, EntityVectors, Error,
-    Extraction, ExtractionTask, GraphBuilder, Signs, StructureSettings, Summary, SummaryLevel,
-    SummaryTask, UpperKey, UpperTree, Version,
+    CorpusSettings, CorpusTree, CorpusTreeKey, Cost, DocumentId, DocumentShape, EncoderIdentity,
+    EntityVectors, Error, Extraction, ExtractionTask, GraphBuilder, Signs, StructureSettings,
+    Summary, SummaryLevel, SummaryTask, Version,
 };
 
 use super::run::Run;
@@ -315,17 +315,17 @@ async fn above(
     // Document ids decide where a group of neighbours ends, and the real ids are not known.
     let key = |number: usize| {
         let id: DocumentId = format!("sample {number:06}").parse()?;
-        let key = UpperKey::of_document(&id, Version(1), 0);
+        let key = CorpusTreeKey::of_document(&id, Version(1), 0);
         Ok((id, key))
     };
     let documents = (0..roots.len()).map(key).collect::<Result<Vec<_>, Error>>()?;
-    let tree = UpperTree::new(&documents, settings.max_children);
-    let mut summaries: HashMap<UpperKey, String> =
+    let tree = CorpusTree::new(&documents, settings.max_children);
+    let mut summaries: HashMap<CorpusTreeKey, String> =
         documents.iter().map(|(_, key)| *key).zip(roots).collect();
     let mut nodes: Vec<_> = tree.nodes().collect();
     nodes.sort_by_key(|(_, node)| (node.level, node.documents.start));
     for level in nodes.chunk_by(|(_, a), (_, b)| a.level == b.level) {
-        let part = |child: &UpperKey| summaries.get(child).cloned();
+        let part = |child: &CorpusTreeKey| summaries.get(child).cloned();
         let tasks = level.iter().map(|(_, node)| SummaryTask {
             level: SummaryLevel::Inner,
             parts: node.children.iter().filter_map(part).collect(),

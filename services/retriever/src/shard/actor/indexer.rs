@@ -32,7 +32,7 @@ use tracing::{Instrument, Span};
 
 use crate::shard::actor::writer;
 use crate::shard::derive::structure_builder::StructureBuilder;
-use crate::shard::derive::structure_schedule::{Turn, Upper};
+use crate::shard::derive::structure_schedule::{StructureSchedule, Upper};
 use crate::shard::derive::throttle::CpuSchedule;
 use crate::shard::gauges::ShardGauges;
 
@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     pub clock: Arc<dyn Clock>,
     pub derive_bytes: u64,
     pub derive_batches: usize,
-    pub turns: CpuSchedule,
+    pub schedule: CpuSchedule,
     pub seen: Arc<ShardGauges>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct State {
     busy: HashSet<DocumentId>,
     batches: usize,
     is_remaking: bool,
-    structuring: Turn,
+    structuring: StructureSchedule,
     /// Running batches and the waker. All are aborted when the actor ends.
     tasks: JoinSet<()>,
     storing: Backoff,
@@ -140,7 +140,10 @@ impl Actor for Indexer {
             busy: HashSet::new(),
             batches: 0,
             is_remaking: false,
-            structuring: Turn::new(Instant::now(), Backoff::new(RETRY_STORING.0, RETRY_STORING.1)),
+            structuring: StructureSchedule::new(
+                Instant::now(),
+                Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
+            ),
             tasks,
             storing: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
             paused: false,
@@ -380,14 +383,14 @@ impl Pace {
     async fn piece<T>(&self, work: impl Future<Output = T>) -> T {
         match self {
             Self::Now => work.await,
-            Self::Behind(turns) => turns.behind(work).await,
+            Self::Behind(schedule) => schedule.behind(work).await,
         }
     }
 
     /// Returns the maximum number of chunks to embed as one piece.
     fn embed_chunks(&self) -> usize {
         match self {
-            Self::Behind(turns) if turns.are_searched() => EMBED_CHUNKS_BEHIND,
+            Self::Behind(schedule) if schedule.are_searched() => EMBED_CHUNKS_BEHIND,
             Self::Now | Self::Behind(_) => EMBED_CHUNKS,
         }
     }
@@ -420,7 +423,7 @@ struct Fault {
 
 /// Creates the deriver for new documents, and the one that makes chunks again.
 fn derivers(arguments: &Arguments) -> (Arc<Deriver>, Arc<Deriver>) {
-    let behind = Pace::Behind(arguments.turns.clone());
+    let behind = Pace::Behind(arguments.schedule.clone());
     (Arc::new(Deriver::new(arguments, Pace::Now)), Arc::new(Deriver::new(arguments, behind)))
 }
 

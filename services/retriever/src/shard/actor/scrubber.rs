@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clew_core::{Access, Breach, CheckQuery, Checked, Error, Invariant, ShardIndex};
 use clew_index::{ShardReader, ShardView};
 use clew_runtime::deadline::within;
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::RunningPart;
 use clew_telemetry::metrics::stage;
 
 use crate::shard::claim::Claim;
@@ -56,7 +56,7 @@ impl Tally {
     }
 
     /// Returns the entry in the status tree.
-    pub fn node(&self) -> TreeNode {
+    pub fn node(&self) -> RunningPart {
         let documents = self.documents.load(Ordering::Relaxed);
         let broken = Invariant::ALL.iter().filter_map(|invariant| {
             let count = self.count(*invariant).load(Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Tally {
             true => format!("kept in {documents} checks"),
             false => format!("broken in {documents} checks: {}", broken.join(", ")),
         };
-        TreeNode::new("promises", "invariants", state)
+        RunningPart::new("promises", "invariants", state)
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
 
 /// Checks page after page, for as long as the task runs.
 pub(crate) async fn keep_checking(Arguments { shard, reader, claim, tally, interval }: Arguments) {
-    let view = reader.seen_by(&Access::all());
+    let view = reader.with_access(&Access::all());
     let mut query = CheckQuery { after: None, limit: PAGE };
     loop {
         tokio::time::sleep(interval).await;

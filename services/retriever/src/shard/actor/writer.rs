@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use clew_core::{Accepted, Access, Clock, DocumentId, ErasureScan, Error, Forgotten, MemoryRecord};
 use clew_index::{
-    Committed, DerivedDocument, DocumentNodes, Failure, Offer, Shard, ShardSettings, UpperRow,
+    Committed, CorpusTreeRow, DerivedDocument, DocumentNodes, Failure, Offer, ShardSettings,
+    ShardWriter,
 };
 use clew_runtime::admission::Permit;
 use clew_telemetry::{Origin, child, linked, metrics};
@@ -43,7 +44,7 @@ pub(crate) enum Message {
         reply: RpcReplyPort<Result<Vec<DocumentId>, Error>>,
     },
     /// Commit nodes above documents.
-    CommitUpper { rows: Vec<UpperRow>, reply: RpcReplyPort<Result<(), Error>> },
+    CommitUpper { rows: Vec<CorpusTreeRow>, reply: RpcReplyPort<Result<(), Error>> },
     /// Commit a compressed memory in place of others. Answers whether everything that it covers
     /// still exists.
     CommitMemory {
@@ -102,7 +103,7 @@ impl Message {
 
 /// Arguments of a [`Writer`].
 pub(crate) struct Arguments {
-    pub shard: Shard,
+    pub shard: ShardWriter,
     pub clock: Arc<dyn Clock>,
     pub commit_bytes: usize,
     pub claim: Claim,
@@ -111,7 +112,7 @@ pub(crate) struct Arguments {
 
 /// State of [`Writer`].
 pub(crate) struct State {
-    shard: Shard,
+    shard: ShardWriter,
     clock: Arc<dyn Clock>,
     commit_bytes: usize,
     group: Vec<Waiting>,

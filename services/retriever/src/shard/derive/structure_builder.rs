@@ -17,7 +17,7 @@ use clew_core::{
     Extraction, ExtractionTask, GraphBuilder, Priority, Recipe, Signs, Span, StoredDocument,
     StructureSettings, Summary, SummaryLevel, SummaryTask, TextKind, Version,
 };
-use clew_index::{DocumentNodes, NodeRow, SegmentNode, ShardReader, UpperRow};
+use clew_index::{CorpusTreeRow, DocumentNodes, NodeRow, SegmentNode, ShardReader};
 use clew_runtime::deadline::ask;
 use ractor::ActorRef;
 
@@ -280,7 +280,7 @@ impl StructureBuilder {
     pub(crate) async fn make_upper(&self) -> Result<(), Error> {
         let Some(settings) = self.corpus.structure else { return Ok(()) };
         loop {
-            let gaps = self.reader.upper_gaps(UPPER_AT_ONCE).await?;
+            let gaps = self.reader.missing_tree_nodes(UPPER_AT_ONCE).await?;
             if gaps.is_empty() {
                 return Ok(());
             }
@@ -290,7 +290,7 @@ impl StructureBuilder {
                 max_bytes: settings.summary_bytes as usize,
             });
             let summaries = self.summarise(tasks.collect()).await?;
-            let rows = gaps.into_iter().zip(summaries).map(|(gap, summary)| UpperRow {
+            let rows = gaps.into_iter().zip(summaries).map(|(gap, summary)| CorpusTreeRow {
                 key: gap.key,
                 level: gap.level,
                 summary: summary.text,

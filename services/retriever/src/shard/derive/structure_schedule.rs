@@ -15,7 +15,7 @@ const QUIET: Duration = Duration::from_secs(2);
 /// Scheduler of structure runs. There is one run at a time, and it reads many segments at once. A
 /// slow model therefore does not delay documents that only have to be embedded.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct StructureSchedule {
     is_on: bool,
     /// Earliest start of the next run.
     after: Instant,
@@ -37,7 +37,7 @@ pub(crate) enum Upper {
     Due,
 }
 
-impl Turn {
+impl StructureSchedule {
     pub fn new(now: Instant, failed: Backoff) -> Self {
         Self { is_on: false, after: now, failed, whole_at: None, seen: (0, now) }
     }
@@ -91,41 +91,47 @@ impl Turn {
 mod tests {
     use super::*;
 
-    fn turn() -> (Instant, Turn) {
+    fn schedule() -> (Instant, StructureSchedule) {
         let now = Instant::now();
-        (now, Turn::new(now, Backoff::new(Duration::from_secs(8), Duration::from_secs(8))))
+        (
+            now,
+            StructureSchedule::new(
+                now,
+                Backoff::new(Duration::from_secs(8), Duration::from_secs(8)),
+            ),
+        )
     }
 
     #[test]
     fn turns_do_not_overlap_and_have_a_pause_between_them() {
-        let (now, mut turn) = turn();
-        assert!(turn.may_begin(now));
-        turn.begin();
-        assert!(!turn.may_begin(now));
-        assert_eq!(turn.end(now, true), PAUSE);
-        assert!(!turn.may_begin(now));
-        assert!(turn.may_begin(now + PAUSE));
+        let (now, mut schedule) = schedule();
+        assert!(schedule.may_begin(now));
+        schedule.begin();
+        assert!(!schedule.may_begin(now));
+        assert_eq!(schedule.end(now, true), PAUSE);
+        assert!(!schedule.may_begin(now));
+        assert!(schedule.may_begin(now + PAUSE));
     }
 
     #[test]
     fn after_a_failure_the_pause_is_longer_and_upper_nodes_are_due_again() {
-        let (now, mut turn) = turn();
-        turn.upper(now, 3);
-        assert_eq!(turn.upper(now + QUIET, 3), Upper::Due);
-        assert_eq!(turn.upper(now + QUIET, 3), Upper::Whole);
-        let pause = turn.end(now, false);
-        assert!(pause > PAUSE && !turn.may_begin(now + PAUSE));
-        assert_eq!(turn.upper(now + QUIET, 3), Upper::Due);
+        let (now, mut schedule) = schedule();
+        schedule.upper(now, 3);
+        assert_eq!(schedule.upper(now + QUIET, 3), Upper::Due);
+        assert_eq!(schedule.upper(now + QUIET, 3), Upper::Whole);
+        let pause = schedule.end(now, false);
+        assert!(pause > PAUSE && !schedule.may_begin(now + PAUSE));
+        assert_eq!(schedule.upper(now + QUIET, 3), Upper::Due);
     }
 
     #[test]
     fn upper_nodes_wait_until_nothing_changes() {
-        let (now, mut turn) = turn();
+        let (now, mut schedule) = schedule();
         let second = Duration::from_secs(1);
-        assert_eq!(turn.upper(now, 1), Upper::Waits(QUIET));
-        assert_eq!(turn.upper(now + second, 2), Upper::Waits(QUIET));
-        assert_eq!(turn.upper(now + 2 * second, 2), Upper::Waits(second));
-        assert_eq!(turn.upper(now + 3 * second, 2), Upper::Due);
-        assert_eq!(turn.upper(now + 9 * second, 4), Upper::Waits(QUIET));
+        assert_eq!(schedule.upper(now, 1), Upper::Waits(QUIET));
+        assert_eq!(schedule.upper(now + second, 2), Upper::Waits(QUIET));
+        assert_eq!(schedule.upper(now + 2 * second, 2), Upper::Waits(second));
+        assert_eq!(schedule.upper(now + 3 * second, 2), Upper::Due);
+        assert_eq!(schedule.upper(now + 9 * second, 4), Upper::Waits(QUIET));
     }
 }

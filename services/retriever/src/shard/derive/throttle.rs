@@ -52,30 +52,30 @@ mod tests {
 
     const WORK: Duration = Duration::from_secs(3);
 
-    fn turns() -> CpuSchedule {
+    fn schedule() -> CpuSchedule {
         CpuSchedule::new(FairQueue::new("searches", 1, Duration::from_secs(1)))
     }
 
     /// Returns how long two pieces of work take.
-    async fn two(turns: &CpuSchedule, work: Duration) -> Duration {
+    async fn two(schedule: &CpuSchedule, work: Duration) -> Duration {
         let began = Instant::now();
         // The piece does not start before it has its slot.
-        let piece = || turns.behind(async { tokio::time::sleep(work).await });
+        let piece = || schedule.behind(async { tokio::time::sleep(work).await });
         tokio::join!(piece(), piece());
         began.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
     async fn while_nobody_searches_nothing_waits_or_rests() {
-        assert_eq!(two(&turns(), WORK).await, WORK);
+        assert_eq!(two(&schedule(), WORK).await, WORK);
     }
 
     #[tokio::test(start_paused = true)]
     async fn beside_searches_one_piece_is_done_at_a_time_and_rests_as_long() {
-        let turns = turns();
+        let schedule = schedule();
         let deadline = std::time::Instant::now() + WORK;
-        drop(turns.searches.enter("somebody", deadline).await.unwrap());
-        assert_eq!(two(&turns, WORK).await, 4 * WORK);
-        assert_eq!(two(&turns, 9 * LONGEST_REST).await, 20 * LONGEST_REST);
+        drop(schedule.searches.enter("somebody", deadline).await.unwrap());
+        assert_eq!(two(&schedule, WORK).await, 4 * WORK);
+        assert_eq!(two(&schedule, 9 * LONGEST_REST).await, 20 * LONGEST_REST);
     }
 }

@@ -7,8 +7,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use clew_core::{
     Account, ChunkId, Corpus, DocumentId, DocumentStatus, Documents, Error, ErrorKind, Evidence,
-    Filter, GraphMemory, GraphQuery, Grouping, ListQuery, NodeId, Partial, Query, Retriever,
-    SegmentId, ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeQuery,
+    Filter, GraphMemory, GraphQuery, Grouping, ListQuery, Partial, Query, Retriever, SegmentId,
+    ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeNodeId, TreeQuery,
     WholeDocument,
 };
 use clew_runtime::timing::{Part, measured};
@@ -31,14 +31,14 @@ const LEAST_NEAREST: usize = 8;
 
 /// Tree, graph and documents of one corpus.
 #[derive(Clone)]
-pub(crate) struct CorpusMemory {
+pub(crate) struct CorpusStructure {
     pub corpus: Arc<Corpus>,
     /// The corpus' shards, which the search asks as well.
     pub shards: Shards,
     pub search: Scatter,
 }
 
-impl CorpusMemory {
+impl CorpusStructure {
     /// Creates the memory of `corpus` on `account`, with the components that the services share.
     pub(crate) fn over(backends: &Backends, corpus: Arc<Corpus>, account: &Account) -> Self {
         let shards = Shards::over(backends, Arc::clone(&corpus));
@@ -128,16 +128,16 @@ impl CorpusMemory {
     }
 
     /// Returns the shard that holds a tree node.
-    fn shard_of(&self, node: &NodeId) -> ShardIndex {
+    fn shard_of(&self, node: &TreeNodeId) -> ShardIndex {
         match node {
-            NodeId::Upper { shard, .. } => *shard,
-            NodeId::Document { document_id, .. } => self.corpus.shard_of(document_id).index(),
+            TreeNodeId::Upper { shard, .. } => *shard,
+            TreeNodeId::Document { document_id, .. } => self.corpus.shard_of(document_id).index(),
         }
     }
 }
 
 #[async_trait]
-impl Tree for CorpusMemory {
+impl Tree for CorpusStructure {
     async fn tops(
         &self,
         question: &str,
@@ -161,7 +161,7 @@ impl Tree for CorpusMemory {
 
     async fn children(
         &self,
-        node: &NodeId,
+        node: &TreeNodeId,
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error> {
         self.check()?;
@@ -175,10 +175,10 @@ impl Tree for CorpusMemory {
 
     async fn segment(
         &self,
-        node: &NodeId,
+        node: &TreeNodeId,
         deadline: Instant,
     ) -> Result<Partial<Option<Evidence>>, Error> {
-        let NodeId::Document { document_id, version, level: 0, ordinal } = node else {
+        let TreeNodeId::Document { document_id, version, level: 0, ordinal } = node else {
             return Ok(Partial::whole(None));
         };
         let (document_id, version, ordinal) = (document_id.clone(), *version, *ordinal);
@@ -189,13 +189,13 @@ impl Tree for CorpusMemory {
 
     fn covers(&self, node: &TreeNode, found: &Evidence) -> bool {
         match &node.id {
-            NodeId::Document { document_id, version, .. } => {
+            TreeNodeId::Document { document_id, version, .. } => {
                 let overlaps = node
                     .span
                     .is_none_or(|span| span.start < found.span.end && found.span.start < span.end);
                 *document_id == found.document_id && *version == found.version && overlaps
             }
-            NodeId::Upper { shard, .. } => {
+            TreeNodeId::Upper { shard, .. } => {
                 let (first, last) = &node.documents;
                 (first..=last).contains(&&found.document_id)
                     && self.corpus.shard_of(&found.document_id).index() == *shard
@@ -212,7 +212,7 @@ fn nearest_of_a_shard(most: usize, shards: usize) -> usize {
 }
 
 #[async_trait]
-impl GraphMemory for CorpusMemory {
+impl GraphMemory for CorpusStructure {
     async fn subgraph(
         &self,
         query: &GraphQuery,
@@ -276,7 +276,7 @@ pub(crate) async fn read_documents(
 }
 
 #[async_trait]
-impl Documents for CorpusMemory {
+impl Documents for CorpusStructure {
     async fn documents(
         &self,
         ids: &[DocumentId],
@@ -319,7 +319,7 @@ impl Documents for CorpusMemory {
     }
 }
 
-impl CorpusMemory {
+impl CorpusStructure {
     fn whole(&self, StoredDocument { document, version, .. }: StoredDocument) -> WholeDocument {
         let corpus = &self.corpus.settings().name;
         let passage = Evidence {

@@ -1,13 +1,13 @@
-//! Weak lists of the objects that metrics observe.
+//! Weak registry of the objects that metrics observe.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A list that holds its entries weakly: an entry is in it for as long as somebody else holds it.
-/// Suitable for static lists of parts of a process that come and go.
+/// A registry that holds its entries weakly: an entry is in it for as long as somebody else holds
+/// it. Suitable for static registries of parts of a process that come and go.
 #[derive(Debug)]
-pub struct Living<T>(Mutex<Vec<Weak<T>>>);
+pub struct WeakRegistry<T>(Mutex<Vec<Weak<T>>>);
 
-impl<T> Living<T> {
+impl<T> WeakRegistry<T> {
     /// Creates an empty list.
     pub const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
@@ -27,7 +27,7 @@ impl<T> Living<T> {
     }
 }
 
-impl<T> Default for Living<T> {
+impl<T> Default for WeakRegistry<T> {
     fn default() -> Self {
         Self::new()
     }
@@ -39,11 +39,11 @@ mod tests {
 
     #[test]
     fn what_nobody_holds_is_gone() {
-        let living = Living::new();
+        let registry = WeakRegistry::new();
         let (stays, goes) = (Arc::new(1), Arc::new(2));
-        living.add(&stays);
-        living.add(&goes);
+        registry.add(&stays);
+        registry.add(&goes);
         drop(goes);
-        assert_eq!(living.all(), [stays]);
+        assert_eq!(registry.all(), [stays]);
     }
 }

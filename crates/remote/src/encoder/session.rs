@@ -1,4 +1,4 @@
-//! Couriers, each of which carries batches to one member over one long stream.
+//! Sessions, each of which carries batches to one member over one long stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clew_core::{Error, ErrorKind, Priority};
-use clew_proto::convert::encoder::{Batch, batch_to_wire, result_from_wire};
+use clew_proto::convert::encoder::{EmbedBatch, batch_to_wire, result_from_wire};
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
 use clew_proto::encoder::v1::{EmbedRequest, EmbedResponse};
 use clew_proto::from_status;
 use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::within;
-use clew_runtime::peer::{Link, Peer, PeerState, View};
+use clew_runtime::peer::{Link, Peer, PeerState, PeerView};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use super::board::Assigned;
+use super::dispatcher::Assigned;
 use super::model::{describe, offered};
 use super::shared::Shared;
 
@@ -30,9 +30,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// not occupy its place for ever.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// Courier of one member, with its state that others can see.
+/// Session with one member, with its state that others can see.
 #[derive(Clone)]
-pub(crate) struct Courier {
+pub(crate) struct Session {
     pub peer: Peer,
     pub shared: Arc<Shared>,
     pub seen: Arc<Seen>,
@@ -40,20 +40,20 @@ pub(crate) struct Courier {
     pub member: watch::Receiver<()>,
 }
 
-/// State of a courier that others can see.
+/// State of a session that others can see.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Whether the stream is open and takes batches.
-    pub is_seated: AtomicBool,
+    pub is_ready: AtomicBool,
     /// Whether the member does not offer the model and is not used.
     pub is_refused: AtomicBool,
 }
 
-impl Courier {
+impl Session {
     /// Carries batches as long as the peer is a member, then those that were assigned before.
     pub(crate) async fn run(self) {
         self.carry().await;
-        self.shared.tells(&self.peer, Vec::new());
+        self.shared.set_offered(&self.peer, Vec::new());
     }
 
     async fn carry(&self) {
@@ -69,7 +69,7 @@ impl Courier {
             let Some(link) = link else { return };
             let opened = Instant::now();
             let ended = match self.admitted(&link).await {
-                Ok(()) => self.supervised_session(&link, view.clone()).await,
+                Ok(()) => self.supervised_stream(&link, view.clone()).await,
                 Err(error) if error.is_retryable() => Err(error),
                 Err(error) => {
                     let (peer, problem) = (self.peer.name(), error.chain());
@@ -90,7 +90,7 @@ impl Courier {
                 let (peer, problem) = (self.peer.name(), error.chain());
                 tracing::debug!(peer, problem, "the stream to an encoder ended");
             }
-            self.shared.tells(&self.peer, Vec::new());
+            self.shared.set_offered(&self.peer, Vec::new());
             if opened.elapsed() > PAUSES.1 {
                 backoff.reset();
             }
@@ -103,12 +103,12 @@ impl Courier {
         loop {
             let wanted = self.shared.identity();
             let described = describe(link, wanted.as_ref()).await;
-            let told = match &described {
+            let offers = match &described {
                 Ok(description) => description.offered.clone(),
                 Err(error) if error.reason() == "ENCODER_MISMATCH" => offered(link).await?,
                 Err(_) => Vec::new(),
             };
-            self.shared.tells(&self.peer, told);
+            self.shared.set_offered(&self.peer, offers);
             match self.shared.admit(described?).await {
                 // Meanwhile another member has decided the model. This member may offer that one
                 // too.
@@ -118,27 +118,27 @@ impl Courier {
         }
     }
 
-    /// Runs a session in a task of its own, so that a panic ends the stream and not the courier.
-    async fn supervised_session(
+    /// Runs a stream in a task of its own, so that a panic ends the stream and not the session.
+    async fn supervised_stream(
         &self,
         link: &Link,
-        view: watch::Receiver<View>,
+        view: watch::Receiver<PeerView>,
     ) -> Result<(), Error> {
-        let mut session = JoinSet::new();
-        session.spawn(self.clone().session(link.clone(), view));
-        match session.join_next().await {
+        let mut task = JoinSet::new();
+        task.spawn(self.clone().run_stream(link.clone(), view));
+        match task.join_next().await {
             Some(Ok(ended)) => ended,
             Some(Err(panic)) => {
-                tracing::error!(peer = self.peer.name(), %panic, "a courier panicked; it goes on");
-                Err(Error::internal("a courier panicked").with_source(panic))
+                tracing::error!(peer = self.peer.name(), %panic, "a stream to an encoder panicked; it goes on");
+                Err(Error::internal("a stream to an encoder panicked").with_source(panic))
             }
             None => Ok(()),
         }
     }
 
     /// Works on one stream until the member leaves or is lost.
-    async fn session(self, link: Link, view: watch::Receiver<View>) -> Result<(), Error> {
-        let (requests, outgoing) = mpsc::channel(self.shared.board.most_under_way());
+    async fn run_stream(self, link: Link, view: watch::Receiver<PeerView>) -> Result<(), Error> {
+        let (requests, outgoing) = mpsc::channel(self.shared.dispatcher.max_under_way());
         let mut client = EncoderServiceClient::new(link.channel());
         let open = async {
             let responses = client.embed(ReceiverStream::new(outgoing)).await;
@@ -147,11 +147,12 @@ impl Courier {
         let deadline = Instant::now() + OPEN_PATIENCE;
         let responses =
             within(deadline, "opening a stream to an encoder", link.run(open)).await?.into_inner();
-        let (seat, jobs) = Seat::take(&self);
+        let (registration, jobs) = Registration::take(&self);
         let model = self.shared.model()?;
         let encoder = model.identity.fingerprint();
         let dimension = model.identity.dimension;
-        let stream = Stream { seat, encoder, dimension, under_way: HashMap::new(), next_id: 0 };
+        let stream =
+            Stream { registration, encoder, dimension, under_way: HashMap::new(), next_id: 0 };
         let mut member = self.member.clone();
         let left = async move { drop(member.changed().await) };
         stream.carry(&link, view, left, jobs, requests, responses).await
@@ -160,37 +161,37 @@ impl Courier {
 
 /// Waits until the peer serves and returns its connection. Returns `None` if it is no longer a
 /// peer.
-async fn serving(view: &mut watch::Receiver<View>) -> Option<Link> {
-    let serves = |view: &View| view.state == PeerState::Serving && view.link.is_some();
+async fn serving(view: &mut watch::Receiver<PeerView>) -> Option<Link> {
+    let serves = |view: &PeerView| view.state == PeerState::Serving && view.link.is_some();
     view.wait_for(serves).await.ok()?.link.clone()
 }
 
-/// Place on the board, given up when dropped.
-struct Seat<'a> {
+/// Registration with the dispatcher, given up when dropped.
+struct Registration<'a> {
     id: u64,
-    courier: &'a Courier,
+    session: &'a Session,
 }
 
-impl<'a> Seat<'a> {
-    fn take(courier: &'a Courier) -> (Self, mpsc::Receiver<Assigned>) {
-        let (id, jobs) = courier.shared.board.join(courier.peer.clone());
-        courier.seen.is_seated.store(true, Ordering::Relaxed);
-        (Self { id, courier }, jobs)
+impl<'a> Registration<'a> {
+    fn take(session: &'a Session) -> (Self, mpsc::Receiver<Assigned>) {
+        let (id, jobs) = session.shared.dispatcher.join(session.peer.clone());
+        session.seen.is_ready.store(true, Ordering::Relaxed);
+        (Self { id, session }, jobs)
     }
 
     /// Records that a batch has ended, in whatever way.
     fn done(&self, priority: Priority) {
-        self.courier.shared.board.done(self.id, priority);
+        self.session.shared.dispatcher.done(self.id, priority);
     }
 
     /// Stops taking batches.
     fn leave(&self) {
-        self.courier.seen.is_seated.store(false, Ordering::Relaxed);
-        self.courier.shared.board.leave(self.id);
+        self.session.seen.is_ready.store(false, Ordering::Relaxed);
+        self.session.shared.dispatcher.leave(self.id);
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for Registration<'_> {
     fn drop(&mut self) {
         self.leave();
     }
@@ -198,7 +199,7 @@ impl Drop for Seat<'_> {
 
 /// One stream. When it is dropped, the callers of batches under way see that these were lost.
 struct Stream<'a> {
-    seat: Seat<'a>,
+    registration: Registration<'a>,
     /// Fingerprint of the model.
     encoder: String,
     dimension: u32,
@@ -210,7 +211,7 @@ impl Stream<'_> {
     async fn carry(
         mut self,
         link: &Link,
-        mut view: watch::Receiver<View>,
+        mut view: watch::Receiver<PeerView>,
         left: impl Future<Output = ()>,
         mut jobs: mpsc::Receiver<Assigned>,
         requests: mpsc::Sender<EmbedRequest>,
@@ -222,7 +223,7 @@ impl Stream<'_> {
         let mut is_member = true;
         loop {
             tokio::select! {
-                () = link.lost() => return Err(ended()),
+                () = link.lost() => return Err(stream_ended_error()),
                 changed = view.changed(), if requests.is_some() => {
                     let serves = view.borrow_and_update().state == PeerState::Serving;
                     if changed.is_err() || !serves {
@@ -244,7 +245,7 @@ impl Stream<'_> {
                 },
                 response = responses.message() => match response {
                     Ok(Some(response)) => self.answer(response),
-                    Ok(None) => return Err(ended()),
+                    Ok(None) => return Err(stream_ended_error()),
                     Err(status) => return Err(from_status(&status).with_source(status)),
                 },
                 _ = sweep.tick() => self.sweep(),
@@ -257,7 +258,7 @@ impl Stream<'_> {
 
     /// Stops taking batches. Batches that were assigned before are still carried.
     fn take_no_more(&self, jobs: &mut mpsc::Receiver<Assigned>) {
-        self.seat.leave();
+        self.registration.leave();
         jobs.close();
     }
 
@@ -269,11 +270,11 @@ impl Stream<'_> {
         let job = &assigned.job;
         let timeout = job.deadline.saturating_duration_since(Instant::now());
         if job.reply.is_closed() || timeout.is_zero() {
-            self.seat.done(job.priority);
+            self.registration.done(job.priority);
             return Ok(());
         }
         self.next_id += 1;
-        let batch = Batch {
+        let batch = EmbedBatch {
             id: self.next_id,
             // A copy: the caller sends the batch again if it is lost.
             texts: job.texts.clone(),
@@ -284,7 +285,7 @@ impl Stream<'_> {
             encoder: self.encoder.clone(),
         };
         // The channel has room for all batches under way, so a failure means that it is closed.
-        requests.try_send(batch_to_wire(batch)).map_err(|_| ended())?;
+        requests.try_send(batch_to_wire(batch)).map_err(|_| stream_ended_error())?;
         self.under_way.insert(self.next_id, assigned);
         Ok(())
     }
@@ -295,7 +296,7 @@ impl Stream<'_> {
         let result = result_from_wire(response, job.texts.len(), self.dimension);
         // A caller that has given up does not receive the result.
         job.reply.send(result).ok();
-        self.seat.done(job.priority);
+        self.registration.done(job.priority);
     }
 
     /// Gives up batches whose deadline passed longer ago than an answer takes to arrive.
@@ -305,12 +306,12 @@ impl Stream<'_> {
         let over: Vec<Assigned> =
             self.under_way.extract_if(is_over).map(|(_id, assigned)| assigned).collect();
         for Assigned { job, .. } in over {
-            self.seat.done(job.priority);
+            self.registration.done(job.priority);
         }
     }
 }
 
-fn ended() -> Error {
+fn stream_ended_error() -> Error {
     let problem = "the stream to an encoder ended; retry";
     Error::new(ErrorKind::Unavailable, "PEER_LOST", problem)
 }

@@ -1,4 +1,4 @@
-use clew_chat::{Role, Turn, TurnId};
+use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_core::Attributes;
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn haystack() -> Haystack {
         said: vec![Turn {
             id: TurnId { session: session.parse().unwrap(), number },
             speaker: String::new(),
-            role: Role::User,
+            role: SpeakerRole::User,
             text: text.to_owned(),
             time: Some(at(day)),
             attributes: Attributes::new(),
@@ -39,8 +39,8 @@ fn at(day: u32) -> Timestamp {
     format!("2030-05-{day:02}T12:00:00Z").parse().unwrap()
 }
 
-fn question(text: &str, asked_at: Option<Timestamp>) -> Question {
-    Question {
+fn question(text: &str, asked_at: Option<Timestamp>) -> EvalQuestion {
+    EvalQuestion {
         id: "q".to_owned(),
         text: text.to_owned(),
         kind: "temporal-reasoning".to_owned(),
@@ -56,7 +56,7 @@ fn question(text: &str, asked_at: Option<Timestamp>) -> Question {
 fn settings(keys: &str) -> Settings {
     Settings {
         keys: keys.split(',').map(|name| name.parse().unwrap()).collect(),
-        merging: vec![Merging::Key],
+        merging: vec![PartMerging::Key],
         mode: vec![SearchMode::Hybrid],
         smoothing: vec![None],
         time: vec![TimeUse::Ignore],
@@ -65,19 +65,19 @@ fn settings(keys: &str) -> Settings {
 }
 
 fn runs(settings: &Settings) -> Vec<String> {
-    let run = |way: &Way| {
-        let run = way.run("locomo", UnitKind::Turn);
+    let run = |variant: &RetrievalVariant| {
+        let run = variant.run("locomo", UnitKind::Turn);
         [run.keys, run.merging, run.mode, run.smoothing, run.time, run.strategy].join(" ")
     };
-    settings.ways().iter().map(run).collect()
+    settings.variants().iter().map(run).collect()
 }
 
 fn names(designs: &[KeyDesign]) -> Vec<String> {
     designs.iter().map(ToString::to_string).collect()
 }
 
-fn found(units: &[(&str, f32, u32)]) -> Vec<Found> {
-    let found = |&(unit, score, day): &(&str, f32, u32)| Found {
+fn found(units: &[(&str, f32, u32)]) -> Vec<FoundUnit> {
+    let found = |&(unit, score, day): &(&str, f32, u32)| FoundUnit {
         unit: unit.parse().unwrap(),
         score,
         time: Some(at(day)),
@@ -87,12 +87,12 @@ fn found(units: &[(&str, f32, u32)]) -> Vec<Found> {
 
 /// Returns the ranking by the only way of `settings`, if each index finds what is given for it,
 /// whatever is asked.
-fn ranked(settings: &Settings, found: &[Vec<Found>], k: usize) -> String {
-    let (haystack, ways) = (haystack(), settings.ways());
-    assert_eq!(ways.len(), 1);
-    let plan = Plan::try_new(&haystack, &ways, k).unwrap();
+fn ranked(settings: &Settings, found: &[Vec<FoundUnit>], k: usize) -> String {
+    let (haystack, variants) = (haystack(), settings.variants());
+    assert_eq!(variants.len(), 1);
+    let plan = RetrievalPlan::try_new(&haystack, &variants, k).unwrap();
     let question = &haystack.questions[0];
-    let finds = |(index, found): (usize, &Vec<Found>)| -> Finds {
+    let finds = |(index, found): (usize, &Vec<FoundUnit>)| -> Finds {
         plan.lookups(index, question).into_iter().map(|lookup| (lookup, found.clone())).collect()
     };
     let finds: Vec<Finds> = found.iter().enumerate().map(finds).collect();
@@ -105,16 +105,16 @@ fn ranked(settings: &Settings, found: &[Vec<Found>], k: usize) -> String {
 #[test]
 fn names_of_mergings_are_read_back() {
     for merging in MERGINGS {
-        assert_eq!(merging.to_string().parse::<Merging>().unwrap(), merging);
+        assert_eq!(merging.to_string().parse::<PartMerging>().unwrap(), merging);
     }
-    let error = "both".parse::<Merging>().unwrap_err().to_string();
+    let error = "both".parse::<PartMerging>().unwrap_err().to_string();
     assert!(error.contains("expected key or rank"), "{error}");
 }
 
 #[test]
 fn settings_are_combined_and_one_part_is_not_merged() {
     let mut settings = settings("value,value+fact");
-    settings.merging = vec![Merging::Key, Merging::Rank];
+    settings.merging = vec![PartMerging::Key, PartMerging::Rank];
     settings.smoothing = vec![None, Some(Smoothing::TURNS)];
     settings.strategies = vec!["direct".to_owned()];
     assert_eq!(
@@ -136,10 +136,10 @@ fn settings_are_combined_and_one_part_is_not_merged() {
 fn the_same_texts_are_indexed_once() {
     let haystack = haystack();
     let mut settings = settings("value,user,value+fact,fact+value,fact");
-    settings.merging = vec![Merging::Key, Merging::Rank];
+    settings.merging = vec![PartMerging::Key, PartMerging::Rank];
     settings.strategies = vec!["direct".to_owned()];
-    let ways = settings.ways();
-    let plan = Plan::try_new(&haystack, &ways, 10).unwrap();
+    let variants = settings.variants();
+    let plan = RetrievalPlan::try_new(&haystack, &variants, 10).unwrap();
     assert_eq!(names(plan.indexes()), ["value", "value+fact", "fact"]);
     let question = &haystack.questions[0];
     let depths = |index| plan.lookups(index, question).iter().map(|one| one.k).collect::<Vec<_>>();
@@ -152,7 +152,7 @@ fn the_same_texts_are_indexed_once() {
 #[test]
 fn ranks_of_parts_are_fused() {
     let mut settings = settings("value+fact");
-    settings.merging = vec![Merging::Rank];
+    settings.merging = vec![PartMerging::Rank];
     let by_value = found(&[("a:1", 0.9, 1), ("b:1", 0.8, 9)]);
     let by_fact = found(&[("a:2", 7.0, 1), ("b:1", 6.0, 9)]);
     assert_eq!(ranked(&settings, &[by_value.clone(), by_fact], 10), "b:1 a:1 a:2");
@@ -173,8 +173,8 @@ fn the_time_that_is_asked_about_boosts_or_filters() {
         (TimeUse::Filter, 2, range, "a:1 a:2"),
     ] {
         settings.time = vec![time];
-        let ways = settings.ways();
-        let plan = Plan::try_new(&haystack, &ways, 2).unwrap();
+        let variants = settings.variants();
+        let plan = RetrievalPlan::try_new(&haystack, &variants, 2).unwrap();
         let mode = SearchMode::Hybrid;
         assert_eq!(plan.lookups(0, question), [Lookup { mode, range: filter, k: depth }]);
         assert_eq!(ranked(&settings, &lists, 2), expected, "{time:?}");
@@ -186,8 +186,8 @@ fn what_asks_about_no_time_is_searched_for_once() {
     let haystack = haystack();
     let mut settings = settings("value");
     settings.time = vec![TimeUse::Ignore, TimeUse::Filter];
-    let ways = settings.ways();
-    let plan = Plan::try_new(&haystack, &ways, 10).unwrap();
+    let variants = settings.variants();
+    let plan = RetrievalPlan::try_new(&haystack, &variants, 10).unwrap();
     for (question, lookups) in [
         (question("What did I eat first?", Some(at(20))), 1),
         (question("What did I eat on 8 May 2030?", None), 1),
@@ -204,28 +204,28 @@ fn merged_scores_are_smoothed_by_the_places_in_the_whole_haystack() {
     settings.smoothing = vec![Some(session)];
     let lists = [found(&[("a:1", 0.9, 1), ("b:1", 0.5, 9), ("a:2", 0.4, 1)])];
     assert_eq!(ranked(&settings, &lists, 10), "a:1 a:2 b:1");
-    let ways = settings.ways();
-    assert_eq!(ways[0].run("locomo", UnitKind::Turn).smoothing, "1,0,0");
+    let variants = settings.variants();
+    assert_eq!(variants[0].run("locomo", UnitKind::Turn).smoothing, "1,0,0");
 }
 
 #[test]
 fn ways_that_cannot_be_measured_are_refused() {
     let mut settings = settings("value");
     settings.time = vec![TimeUse::Boost];
-    let ways = settings.ways();
+    let variants = settings.variants();
     let mut undated = haystack();
     undated.questions[0].asked_at = None;
-    let error = Plan::try_new(&undated, &ways, 10).unwrap_err();
+    let error = RetrievalPlan::try_new(&undated, &variants, 10).unwrap_err();
     assert!(matches!(error, Error::NoQuestionDates { .. }), "{error:?}");
     assert!(error.to_string().contains("longmemeval"), "{error}");
     undated.questions.clear();
-    assert!(Plan::try_new(&undated, &ways, 10).is_ok());
+    assert!(RetrievalPlan::try_new(&undated, &variants, 10).is_ok());
 
     settings.time = vec![TimeUse::Ignore];
     settings.smoothing = vec![Some(Smoothing::TURNS)];
     let mut passages = haystack();
     passages.units[0].said.clear();
-    let error = Plan::try_new(&passages, &settings.ways(), 10).unwrap_err();
+    let error = RetrievalPlan::try_new(&passages, &settings.variants(), 10).unwrap_err();
     assert!(matches!(error, Error::NoTurns { .. }), "{error:?}");
 }
 
@@ -234,8 +234,8 @@ fn strategies_rank_themselves() {
     let mut settings = settings("value");
     settings.mode.clear();
     settings.strategies = vec!["direct".to_owned()];
-    let (haystack, ways) = (haystack(), settings.ways());
-    let plan = Plan::try_new(&haystack, &ways, 10).unwrap();
+    let (haystack, variants) = (haystack(), settings.variants());
+    let plan = RetrievalPlan::try_new(&haystack, &variants, 10).unwrap();
     assert_eq!(plan.strategies(0).collect::<Vec<_>>(), [(0, "direct")]);
     assert_eq!(plan.lookups(0, &haystack.questions[0]), []);
     assert_eq!(plan.ranking(0, &haystack.questions[0], &[]).unwrap(), None);
@@ -252,7 +252,7 @@ proptest! {
         let runs = runs(&settings);
         let different: std::collections::BTreeSet<&String> = runs.iter().collect();
         prop_assert_eq!(different.len(), runs.len());
-        let merged = settings.merging.contains(&Merging::Key) && settings.merging.contains(&Merging::Rank);
+        let merged = settings.merging.contains(&PartMerging::Key) && settings.merging.contains(&PartMerging::Rank);
         let of_keys = |name: &str| match (keys.contains(&name), name, merged) {
             (false, _, _) => 0,
             (true, "value+fact", true) => 2,
@@ -268,7 +268,7 @@ proptest! {
         let list = found(&units);
         let alone = ranked(&settings("value"), std::slice::from_ref(&list), 10);
         let mut twice = settings("value+fact");
-        twice.merging = vec![Merging::Rank];
+        twice.merging = vec![PartMerging::Rank];
         prop_assert_eq!(ranked(&twice, &[list.clone(), list], 10), alone);
     }
 }

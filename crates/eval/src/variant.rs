@@ -9,7 +9,7 @@ use clew_chat::{KeyDesign, Smoothing, TimeUse, boosted};
 use clew_core::fusion::fuse_ranks;
 use clew_core::{DocumentId, SearchMode, TimeRange, Timestamp};
 
-use crate::{Error, Haystack, Question, Run, UnitKind};
+use crate::{Error, EvalQuestion, Haystack, Run, UnitKind};
 
 /// Number of units of each search that are smoothed, boosted or merged by rank: as many as a hybrid
 /// search takes from each of its rankings.
@@ -17,7 +17,7 @@ const DEEP: usize = 200;
 
 /// Way of combining the parts of a key design ("LongMemEval", appendix E.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Merging {
+pub enum PartMerging {
     /// The parts are one text, which is indexed.
     #[default]
     Key,
@@ -25,9 +25,9 @@ pub enum Merging {
     Rank,
 }
 
-const MERGINGS: [Merging; 2] = [Merging::Key, Merging::Rank];
+const MERGINGS: [PartMerging; 2] = [PartMerging::Key, PartMerging::Rank];
 
-impl Merging {
+impl PartMerging {
     /// Returns the name on the command line and in reports.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,13 +37,13 @@ impl Merging {
     }
 }
 
-impl fmt::Display for Merging {
+impl fmt::Display for PartMerging {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl FromStr for Merging {
+impl FromStr for PartMerging {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
@@ -59,7 +59,7 @@ impl FromStr for Merging {
 
 /// Way of ranking units for a question.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Way {
+pub struct RetrievalVariant {
     /// Keys by which units are found.
     pub keys: KeyDesign,
     /// Method of ranking.
@@ -78,8 +78,8 @@ pub enum Method {
 /// Settings of a search for units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// Way of combining the parts of their keys; [`Merging::Key`] if there is only one.
-    pub merging: Merging,
+    /// Way of combining the parts of their keys; [`PartMerging::Key`] if there is only one.
+    pub merging: PartMerging,
     /// Way of matching passages.
     pub mode: SearchMode,
     /// Smoothing of scores over sessions, if any.
@@ -94,7 +94,7 @@ pub struct Settings {
     /// Keys by which units are found.
     pub keys: Vec<KeyDesign>,
     /// Ways of combining the parts of keys.
-    pub merging: Vec<Merging>,
+    pub merging: Vec<PartMerging>,
     /// Ways of matching passages.
     pub mode: Vec<SearchMode>,
     /// Smoothings of scores.
@@ -107,19 +107,19 @@ pub struct Settings {
 
 impl Settings {
     /// Returns all combinations, each once, in the order of the fields. A key of one part has
-    /// nothing to merge and is measured once, as [`Merging::Key`].
-    pub fn ways(&self) -> Vec<Way> {
-        let mut ways: Vec<Way> = Vec::new();
+    /// nothing to merge and is measured once, as [`PartMerging::Key`].
+    pub fn variants(&self) -> Vec<RetrievalVariant> {
+        let mut variants: Vec<RetrievalVariant> = Vec::new();
         let mut add = |keys: &KeyDesign, method| {
-            let way = Way { keys: keys.clone(), method };
-            if !ways.contains(&way) {
-                ways.push(way);
+            let variant = RetrievalVariant { keys: keys.clone(), method };
+            if !variants.contains(&variant) {
+                variants.push(variant);
             }
         };
         for keys in &self.keys {
             let is_one = keys.apart().len() == 1;
             for &merging in &self.merging {
-                let merging = if is_one { Merging::Key } else { merging };
+                let merging = if is_one { PartMerging::Key } else { merging };
                 for &mode in &self.mode {
                     for &smoothing in &self.smoothing {
                         for &time in &self.time {
@@ -133,15 +133,15 @@ impl Settings {
                 add(keys, Method::Strategy(strategy.clone()));
             }
         }
-        ways
+        variants
     }
 }
 
-impl Way {
+impl RetrievalVariant {
     /// Returns the keys that are indexed for this way, each by itself.
     fn indexed(&self) -> Vec<KeyDesign> {
         match &self.method {
-            Method::Search(Search { merging: Merging::Rank, .. }) => self.keys.apart(),
+            Method::Search(Search { merging: PartMerging::Rank, .. }) => self.keys.apart(),
             Method::Search(_) | Method::Strategy(_) => vec![self.keys.clone()],
         }
     }
@@ -149,7 +149,7 @@ impl Way {
     /// Returns the settings as a report names them.
     pub fn run(&self, format: &str, unit: UnitKind) -> Run {
         let plain = Search {
-            merging: Merging::Key,
+            merging: PartMerging::Key,
             mode: SearchMode::Hybrid,
             smoothing: None,
             time: TimeUse::Ignore,
@@ -194,7 +194,7 @@ pub struct Lookup {
 
 /// Unit that a search found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct FoundUnit {
     /// Id of the unit.
     pub unit: DocumentId,
     /// Score of the unit.
@@ -204,12 +204,12 @@ pub struct Found {
 }
 
 /// Hits for a question in one index, by lookup.
-pub type Finds = Vec<(Lookup, Vec<Found>)>;
+pub type Finds = Vec<(Lookup, Vec<FoundUnit>)>;
 
 impl Search {
     /// Returns the search for a question, for a ranking of at most `k` units.
-    fn lookup(&self, question: &Question, k: usize) -> Lookup {
-        let needs_more = self.merging == Merging::Rank
+    fn lookup(&self, question: &EvalQuestion, k: usize) -> Lookup {
+        let needs_more = self.merging == PartMerging::Rank
             || self.smoothing.is_some()
             || self.time == TimeUse::Boost;
         let range = question.asked_range().filter(|_| self.time == TimeUse::Filter);
@@ -225,13 +225,13 @@ impl Search {
     fn ranking(
         &self,
         haystack: &Haystack,
-        question: &Question,
-        found: &[&[Found]],
+        question: &EvalQuestion,
+        found: &[&[FoundUnit]],
         k: usize,
     ) -> Result<Vec<DocumentId>, Error> {
         let range = question.asked_range().filter(|_| self.time == TimeUse::Boost);
-        let scored = |found: &&[Found]| {
-            let score = |one: &Found| match range {
+        let scored = |found: &&[FoundUnit]| {
+            let score = |one: &FoundUnit| match range {
                 Some(range) => boosted(one.score, range, one.time),
                 None => one.score,
             };
@@ -243,8 +243,8 @@ impl Search {
         };
         let mut lists: Vec<Vec<(DocumentId, f32)>> = found.iter().map(scored).collect();
         let merged = match self.merging {
-            Merging::Key => lists.pop().unwrap_or_default(),
-            Merging::Rank => {
+            PartMerging::Key => lists.pop().unwrap_or_default(),
+            PartMerging::Rank => {
                 let units = |list: Vec<(DocumentId, f32)>| list.into_iter().map(|one| one.0);
                 fuse_ranks(&lists.into_iter().map(|list| units(list).collect()).collect::<Vec<_>>())
             }
@@ -258,7 +258,7 @@ impl Search {
     }
 }
 
-impl Question {
+impl EvalQuestion {
     /// Returns the time that the question asks about, if the time at which it was asked is known.
     fn asked_range(&self) -> Option<TimeRange> {
         asked_about(&self.text, Moment::try_new(self.asked_at?, 0).ok()?)
@@ -274,9 +274,9 @@ impl Question {
 /// for each way and question: ranking() of all Finds
 /// ```
 #[derive(Clone, Debug)]
-pub struct Plan<'a> {
+pub struct RetrievalPlan<'a> {
     haystack: &'a Haystack,
-    ways: &'a [Way],
+    variants: &'a [RetrievalVariant],
     /// Maximum number of units of a ranking.
     k: usize,
     /// Keys of the indexes, no two of which make the same units.
@@ -285,21 +285,25 @@ pub struct Plan<'a> {
     needed: Vec<Vec<usize>>,
 }
 
-impl<'a> Plan<'a> {
-    /// Creates the plan for `ways`, for rankings of at most `k` units. It costs as much as making
-    /// all keys.
+impl<'a> RetrievalPlan<'a> {
+    /// Creates the plan for `variants`, for rankings of at most `k` units. It costs as much as
+    /// making all keys.
     ///
     /// # Errors
     /// Returns [`Error::NoTurns`] if a way needs turns and there are none, and
     /// [`Error::NoQuestionDates`] if one needs the dates of questions and no question has one.
-    pub fn try_new(haystack: &'a Haystack, ways: &'a [Way], k: usize) -> Result<Self, Error> {
+    pub fn try_new(
+        haystack: &'a Haystack,
+        variants: &'a [RetrievalVariant],
+        k: usize,
+    ) -> Result<Self, Error> {
         let mut indexes: Vec<(KeyDesign, blake3::Hash)> = Vec::new();
         let mut known: Vec<(KeyDesign, usize)> = Vec::new();
-        let mut needed = Vec::with_capacity(ways.len());
-        for way in ways {
-            way.check(haystack)?;
+        let mut needed = Vec::with_capacity(variants.len());
+        for variant in variants {
+            variant.check(haystack)?;
             let mut places = Vec::new();
-            for keys in way.indexed() {
+            for keys in variant.indexed() {
                 if let Some((_, place)) = known.iter().find(|(design, _)| *design == keys) {
                     places.push(*place);
                     continue;
@@ -316,7 +320,7 @@ impl<'a> Plan<'a> {
             needed.push(places);
         }
         let indexes = indexes.into_iter().map(|(keys, _)| keys).collect();
-        Ok(Self { haystack, ways, k, indexes, needed })
+        Ok(Self { haystack, variants, k, indexes, needed })
     }
 
     /// Returns the keys by which the haystack is to be indexed.
@@ -325,10 +329,10 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the searches for `question` in the index at `index`, each once.
-    pub fn lookups(&self, index: usize, question: &Question) -> Vec<Lookup> {
+    pub fn lookups(&self, index: usize, question: &EvalQuestion) -> Vec<Lookup> {
         let mut lookups = Vec::new();
-        for (way, needed) in self.ways.iter().zip(&self.needed) {
-            if let Method::Search(search) = &way.method
+        for (variant, needed) in self.variants.iter().zip(&self.needed) {
+            if let Method::Search(search) = &variant.method
                 && needed.contains(&index)
             {
                 let lookup = search.lookup(question, self.k);
@@ -342,8 +346,8 @@ impl<'a> Plan<'a> {
 
     /// Returns the strategies to ask in the index at `index`, each with the position of its way.
     pub fn strategies(&self, index: usize) -> impl Iterator<Item = (usize, &'a str)> {
-        let ways = self.ways.iter().zip(&self.needed).enumerate();
-        ways.filter_map(move |(place, (way, needed))| match &way.method {
+        let variants = self.variants.iter().zip(&self.needed).enumerate();
+        variants.filter_map(move |(place, (variant, needed))| match &variant.method {
             Method::Strategy(strategy) if needed.contains(&index) => {
                 Some((place, strategy.as_str()))
             }
@@ -351,29 +355,29 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Returns the ranking of the hits for `question` in each index by the way at `way`; `None` for
-    /// a strategy, which ranks by itself. A search that was not done has no hits.
+    /// Returns the ranking of the hits for `question` in each index by the way at `variant`; `None`
+    /// for a strategy, which ranks by itself. A search that was not done has no hits.
     ///
     /// # Errors
-    /// Returns [`Error::NoTurns`] as [`Plan::try_new`] does.
+    /// Returns [`Error::NoTurns`] as [`RetrievalPlan::try_new`] does.
     pub fn ranking(
         &self,
-        way: usize,
-        question: &Question,
+        variant: usize,
+        question: &EvalQuestion,
         finds: &[&Finds],
     ) -> Result<Option<Vec<DocumentId>>, Error> {
-        let Method::Search(search) = &self.ways[way].method else { return Ok(None) };
+        let Method::Search(search) = &self.variants[variant].method else { return Ok(None) };
         let lookup = search.lookup(question, self.k);
-        let found_in = |index: &usize| -> &[Found] {
+        let found_in = |index: &usize| -> &[FoundUnit] {
             let mut of_index = finds.get(*index).into_iter().flat_map(|finds| finds.iter());
             of_index.find(|(known, _)| *known == lookup).map_or(&[], |(_, found)| found)
         };
-        let found: Vec<&[Found]> = self.needed[way].iter().map(found_in).collect();
+        let found: Vec<&[FoundUnit]> = self.needed[variant].iter().map(found_in).collect();
         search.ranking(self.haystack, question, &found, self.k).map(Some)
     }
 }
 
-impl Way {
+impl RetrievalVariant {
     fn check(&self, haystack: &Haystack) -> Result<(), Error> {
         let Method::Search(search) = &self.method else { return Ok(()) };
         if search.smoothing.is_some() {

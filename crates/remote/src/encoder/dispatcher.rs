@@ -34,24 +34,24 @@ pub(crate) struct Assigned {
 
 /// Scheduler that assigns waiting batches to members with room. The permits of callers bound the
 /// number of waiting batches.
-pub(crate) struct Board {
+pub(crate) struct Dispatcher {
     /// Maximum number of bulk batches that a member may have. As many again are reserved for
     /// interactive ones.
     window: usize,
     state: Mutex<State>,
-    seated: watch::Sender<usize>,
+    ready: watch::Sender<usize>,
 }
 
 #[derive(Default)]
 struct State {
     interactive: VecDeque<Job>,
     bulk: VecDeque<Job>,
-    seats: Vec<Seat>,
-    seats_given: u64,
+    workers: Vec<Worker>,
+    workers_joined: u64,
 }
 
 /// Member that takes batches.
-struct Seat {
+struct Worker {
     id: u64,
     peer: Peer,
     interactive: usize,
@@ -59,7 +59,7 @@ struct Seat {
     jobs: mpsc::Sender<Assigned>,
 }
 
-impl Seat {
+impl Worker {
     fn has_room(&self, priority: Priority, window: usize) -> bool {
         match priority {
             Priority::Bulk => self.bulk < window,
@@ -75,19 +75,19 @@ impl Seat {
     }
 }
 
-impl Board {
+impl Dispatcher {
     pub(crate) fn new(window: usize) -> Self {
-        Self { window, state: Mutex::default(), seated: watch::Sender::new(0) }
+        Self { window, state: Mutex::default(), ready: watch::Sender::new(0) }
     }
 
     /// Returns the maximum number of batches that a member has under way.
-    pub(crate) fn most_under_way(&self) -> usize {
+    pub(crate) fn max_under_way(&self) -> usize {
         2 * self.window
     }
 
     /// Returns a receiver that shows the number of members that take batches.
-    pub(crate) fn seated(&self) -> watch::Receiver<usize> {
-        self.seated.subscribe()
+    pub(crate) fn ready(&self) -> watch::Receiver<usize> {
+        self.ready.subscribe()
     }
 
     /// Submits a batch. A batch that is submitted again after it was lost goes first.
@@ -108,13 +108,13 @@ impl Board {
     /// Adds a member that takes batches from now on. Returns its number and the receiver of its
     /// batches.
     pub(crate) fn join(&self, peer: Peer) -> (u64, mpsc::Receiver<Assigned>) {
-        let (jobs, assigned) = mpsc::channel(self.most_under_way());
+        let (jobs, assigned) = mpsc::channel(self.max_under_way());
         let mut state = self.lock();
-        state.seats_given += 1;
-        let id = state.seats_given;
-        state.seats.push(Seat { id, peer, interactive: 0, bulk: 0, jobs });
+        state.workers_joined += 1;
+        let id = state.workers_joined;
+        state.workers.push(Worker { id, peer, interactive: 0, bulk: 0, jobs });
         self.assign(&mut state);
-        self.seated.send_replace(state.seats.len());
+        self.ready.send_replace(state.workers.len());
         (id, assigned)
     }
 
@@ -122,12 +122,12 @@ impl Board {
     /// refused: their callers know whether to wait for another member.
     pub(crate) fn leave(&self, id: u64) {
         let mut state = self.lock();
-        state.seats.retain(|seat| seat.id != id);
-        self.seated.send_replace(state.seats.len());
-        if state.seats.is_empty() {
+        state.workers.retain(|worker| worker.id != id);
+        self.ready.send_replace(state.workers.len());
+        if state.workers.is_empty() {
             let State { interactive, bulk, .. } = &mut *state;
             for job in interactive.drain(..).chain(bulk.drain(..)) {
-                job.reply.send(Err(nobody())).ok();
+                job.reply.send(Err(no_peer_error())).ok();
             }
         }
     }
@@ -135,8 +135,8 @@ impl Board {
     /// Records that a batch of a member has ended, in whatever way.
     pub(crate) fn done(&self, id: u64, priority: Priority) {
         let mut state = self.lock();
-        if let Some(seat) = state.seats.iter_mut().find(|seat| seat.id == id) {
-            let count = seat.count(priority);
+        if let Some(worker) = state.workers.iter_mut().find(|worker| worker.id == id) {
+            let count = worker.count(priority);
             *count = count.saturating_sub(1);
         }
         self.assign(&mut state);
@@ -144,13 +144,13 @@ impl Board {
 
     /// Assigns waiting batches to members with room, interactive ones first.
     fn assign(&self, state: &mut State) {
-        let State { interactive, bulk, seats, .. } = state;
+        let State { interactive, bulk, workers, .. } = state;
         for queue in [interactive, bulk] {
             while let Some(job) = queue.pop_front() {
                 if job.reply.is_closed() {
                     continue;
                 }
-                if let Some(job) = give(seats, job, self.window) {
+                if let Some(job) = give(workers, job, self.window) {
                     queue.push_front(job);
                     break;
                 }
@@ -166,19 +166,19 @@ impl Board {
 
 /// Gives `job` to the member with room that has the fewest tokens under way. Returns the job if
 /// there is none.
-fn give(seats: &mut [Seat], job: Job, window: usize) -> Option<Job> {
+fn give(workers: &mut [Worker], job: Job, window: usize) -> Option<Job> {
     let mut order: Vec<usize> =
-        (0..seats.len()).filter(|&i| seats[i].has_room(job.priority, window)).collect();
-    order.sort_by_cached_key(|&i| (seats[i].peer.in_flight(), fastrand::u32(..)));
+        (0..workers.len()).filter(|&i| workers[i].has_room(job.priority, window)).collect();
+    order.sort_by_cached_key(|&i| (workers[i].peer.in_flight(), fastrand::u32(..)));
     let mut job = job;
     for i in order {
-        let seat = &mut seats[i];
-        // A member that is being lost leaves the board by itself.
-        let Ok((_link, permit)) = seat.peer.try_enter(job.tokens) else { continue };
+        let worker = &mut workers[i];
+        // A member that is being lost leaves the dispatcher by itself.
+        let Ok((_link, permit)) = worker.peer.try_enter(job.tokens) else { continue };
         let priority = job.priority;
-        match seat.jobs.try_send(Assigned { job, _permit: permit }) {
+        match worker.jobs.try_send(Assigned { job, _permit: permit }) {
             Ok(()) => {
-                *seat.count(priority) += 1;
+                *worker.count(priority) += 1;
                 return None;
             }
             Err(
@@ -192,7 +192,7 @@ fn give(seats: &mut [Seat], job: Job, window: usize) -> Option<Job> {
 }
 
 /// Returns the error for the time in which no encoder takes work.
-pub(crate) fn nobody() -> Error {
+pub(crate) fn no_peer_error() -> Error {
     let problem = "no encoder of this model is reachable; retry";
     Error::new(ErrorKind::Unavailable, "NO_PEER", problem)
 }
