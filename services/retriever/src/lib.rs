@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! Retriever ── one supervised line of actors per shard
-//!   shard k ── writer      makes every commit, one at a time, in groups
-//!           ├─ indexer     derives what accepted documents lack: chunks, trees, graph
-//!           ├─ settler     applies changed settings of the corpus
-//!           ├─ maintainer  compacts, updates indexes and prunes, through the writer's queue
-//!           ├─ checker     compares the tables with the promises, a page at a time, and counts
-//!           ├─ retention   forgets documents that are older than the corpus retains
-//!           └─ memoriser   forms compressed memories, if the corpus has them
+//!   shard k ── writer            makes every commit, one at a time, in groups
+//!           ├─ indexer           derives what accepted documents lack: chunks, trees, graph
+//!           ├─ settings watcher  applies changed settings of the corpus
+//!           ├─ maintainer        compacts, updates indexes and prunes, through the writer's queue
+//!           ├─ scrubber          compares tables with promises, a page at a time, and counts
+//!           ├─ retention         forgets documents that are older than the corpus retains
+//!           └─ memory builder    forms compressed memories, if the corpus has them
 //! ```
 //!
 //! A search works on a view of the tables and needs no actor. A line that fails is rebuilt from the

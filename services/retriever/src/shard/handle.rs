@@ -81,7 +81,7 @@ impl ShardHandle {
         })
     }
 
-    /// Hands changed settings of the corpus to the settler, which applies them soon.
+    /// Hands changed settings of the corpus to the settings watcher, which applies them soon.
     pub(crate) fn settle(&self, settings: Arc<CorpusSettings>) {
         self.settings.send_if_modified(|known| {
             let changes = *known != settings;

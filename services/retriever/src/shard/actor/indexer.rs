@@ -78,7 +78,7 @@ pub(crate) struct State {
     arguments: Arguments,
     deriver: Arc<Deriver>,
     /// Deriver that makes chunks again.
-    remaker: Arc<Deriver>,
+    reembedder: Arc<Deriver>,
     busy: HashSet<DocumentId>,
     batches: usize,
     is_remaking: bool,
@@ -132,10 +132,10 @@ impl Actor for Indexer {
                 drop(myself.cast(Message::WakerPanicked));
             }
         });
-        let (deriver, remaker) = derivers(&arguments);
+        let (deriver, reembedder) = derivers(&arguments);
         Ok(State {
             deriver,
-            remaker,
+            reembedder,
             arguments,
             busy: HashSet::new(),
             batches: 0,
@@ -161,7 +161,7 @@ impl Actor for Indexer {
             // Work in progress with other settings is refused at its commit and becomes due again.
             Message::Settled(settings) => {
                 state.arguments.settings = settings;
-                (state.deriver, state.remaker) = derivers(&state.arguments);
+                (state.deriver, state.reembedder) = derivers(&state.arguments);
             }
             Message::BatchEnded { documents, stored } => {
                 state.batches -= 1;
@@ -257,7 +257,7 @@ impl State {
         }
         self.is_remaking = true;
         let ended = |documents, stored| Message::RemakingEnded { documents, stored };
-        self.start_deriving(myself, Arc::clone(&self.remaker), batch, ended);
+        self.start_deriving(myself, Arc::clone(&self.reembedder), batch, ended);
     }
 
     fn start_deriving(
@@ -307,7 +307,7 @@ impl State {
         let run = move |batch| {
             let structure = async move {
                 match is_upper {
-                    true => deriver.structurer.make_upper().await,
+                    true => deriver.structure_builder.make_upper().await,
                     false => deriver.try_structure(batch).await,
                 }
             };
@@ -399,7 +399,7 @@ impl Pace {
 /// Derives batches of documents.
 struct Deriver {
     pace: Pace,
-    structurer: StructureBuilder,
+    structure_builder: StructureBuilder,
     settings: Arc<CorpusSettings>,
     reader: ShardReader,
     encoders: Arc<dyn Encoders>,
@@ -430,14 +430,14 @@ fn derivers(arguments: &Arguments) -> (Arc<Deriver>, Arc<Deriver>) {
 impl Deriver {
     fn new(arguments: &Arguments, pace: Pace) -> Self {
         let Arguments { settings, reader, encoders, writer, .. } = arguments.clone();
-        let structurer = StructureBuilder {
+        let structure_builder = StructureBuilder {
             corpus: Arc::clone(&settings),
             reader: reader.clone(),
             builder: Arc::clone(&arguments.graph_builder),
             writer: writer.clone(),
         };
         let clock = Arc::clone(&arguments.clock);
-        Self { pace, structurer, settings, reader, encoders, writer, clock }
+        Self { pace, structure_builder, settings, reader, encoders, writer, clock }
     }
 
     /// Returns the model whose tokens decide where chunks and segments end.
@@ -493,14 +493,14 @@ impl Deriver {
         let wanted: Vec<_> =
             batch.iter().map(|due| (due.document_id.clone(), due.version)).collect();
         let documents = self.reader.read_sources(&wanted).await?;
-        match self.structurer.make(&cutter, &embedder, documents.clone()).await {
+        match self.structure_builder.make(&cutter, &embedder, documents.clone()).await {
             Ok(()) => return Ok(()),
             Err(error) if error.is_retryable() => return Err(error),
             Err(_over_some_document) => {}
         }
         let mut failures = Vec::new();
         for stored in documents {
-            match self.structurer.make(&cutter, &embedder, vec![stored.clone()]).await {
+            match self.structure_builder.make(&cutter, &embedder, vec![stored.clone()]).await {
                 Ok(()) => {}
                 Err(error) if error.is_retryable() => return Err(error),
                 Err(error) => {

@@ -1,4 +1,4 @@
-//! The checker: compares the stored data of a shard with the promises, a page of documents at a
+//! The scrubber: compares the stored data of a shard with the promises, a page of documents at a
 //! time, for as long as the shard runs, and counts breaches.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The settler: applies changed settings of the corpus to a running shard, first to its tables and
-//! then to its indexer, while searches go on.
+//! The settings watcher: applies changed settings of the corpus to a running shard, first to its
+//! tables and then to its indexer, while searches go on.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -54,15 +54,15 @@ pub(crate) struct MemoryBuilder {
 }
 
 /// Forms memories step by step, for as long as the task runs.
-pub(crate) async fn keep_building(memoriser: MemoryBuilder) {
+pub(crate) async fn keep_building(builder: MemoryBuilder) {
     loop {
-        let wait = match memoriser.step().await {
+        let wait = match builder.step().await {
             Ok(true) => continue,
-            Ok(false) => memoriser.interval,
+            Ok(false) => builder.interval,
             Err(error) => {
-                let (shard, error) = (&memoriser.name, error.chain());
+                let (shard, error) = (&builder.name, error.chain());
                 tracing::warn!(shard, error, "forming memories waits for the next time");
-                memoriser.interval.max(RETRY)
+                builder.interval.max(RETRY)
             }
         };
         tokio::time::sleep(wait).await;
