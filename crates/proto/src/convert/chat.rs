@@ -813,7 +813,7 @@ mod tests {
             ..wire::ForgetTurnsRequest::default()
         };
         let error = forget_from_wire(request, &Limits::default()).unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         let expected = [
             "filter.document_ids[1]",
             "filter.event_time_from",

@@ -271,7 +271,7 @@ mod tests {
             ..candidates_to_wire(&shard(), &asked)
         };
         let error = candidates_from_wire(unknown).unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let fields = error.fields_at_fault();
         assert_eq!(fields, ["mode", "grouping", "filter.document_ids[1]"]);
     }
 
