@@ -15,10 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_core::{
-    Answer, Attributes, Error, Evidence, Finish, Generated, GenerationRequest, Generator,
-    GeneratorIdentity, Heard, Outcome, TraceEvent, Usage,
+    Answer, Error, Evidence, Finish, Generated, GenerationRequest, Generator, GeneratorIdentity,
+    Heard, Outcome, TraceEvent, Usage,
 };
 use clew_reason::prompted::Prompted;
 
@@ -382,21 +381,10 @@ async fn longmemevals_reading_tells_what_holds_now_of_what_was_said_in_turn() {
     let mut world = World::default();
     world.question.text = "How many hives do I keep now, and since when?".to_owned();
     world.question.asked_at = "2024-05-20T10:00:00Z".parse().ok();
-    let mut said = |day: u32, text: &str, score: f32| {
-        let id = TurnId { session: format!("day-{day}").parse().unwrap(), number: 0 };
-        let time = format!("2024-05-{day:02}T08:00:00Z").parse().ok();
-        let (role, speaker, text) = (SpeakerRole::User, String::new(), text.to_owned());
-        let turn = Turn { id, role, speaker, text, time, attributes: Attributes::new() };
-        let document = turn.document("ada").unwrap();
-        let passage = evidence(document.id.as_str(), 0, document.text.len(), score);
-        let hit = Evidence { text: document.text.clone(), event_time: time, ..passage };
-        world.documents.all.push(document);
-        hit
-    };
     let hits = vec![
-        said(3, "I keep four hives on my roof.", 0.9),
-        said(9, "I keep six hives on my roof now.", 0.4),
-        said(1, "My roof is flat and sunny.", 0.3),
+        world.said(3, "I keep four hives on my roof.", 0.9),
+        world.said(9, "I keep six hives on my roof now.", 0.4),
+        world.said(1, "My roof is flat and sunny.", 0.3),
     ];
     world.retriever.found.insert(world.question.text.clone(), hits);
     let lines: [Line; 1] = [(

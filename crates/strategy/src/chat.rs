@@ -104,25 +104,12 @@ mod tests {
         assert_eq!(answer.outcome, Outcome::AnsweredWithShardsMissing(vec![ShardIndex(1)]));
     }
 
-    /// Adds a turn of a user at the beginning of a day. Returns its hit.
-    fn said(world: &mut World, day: u32, text: &str, score: f32) -> Evidence {
-        let id = TurnId { session: format!("day-{day}").parse().unwrap(), number: 0 };
-        let time = format!("2024-05-{day:02}T08:00:00Z").parse().ok();
-        let (role, speaker, text) = (SpeakerRole::User, String::new(), text.to_owned());
-        let turn = Turn { id, role, speaker, text, time, attributes: Attributes::new() };
-        let document = turn.document("ada").unwrap();
-        let passage = evidence(document.id.as_str(), 0, document.text.len(), score);
-        let hit = Evidence { text: document.text.clone(), event_time: time, ..passage };
-        world.documents.all.push(document);
-        hit
-    }
-
     #[tokio::test]
     async fn passages_are_read_in_the_order_of_time_and_what_holds_is_the_best() {
         let mut world = World::default();
-        let older = said(&mut world, 3, "I keep four hives on my roof.", 0.9);
-        let other = said(&mut world, 1, "My roof is flat and sunny.", 0.8);
-        let newer = said(&mut world, 9, "I keep six hives on my roof now.", 0.1);
+        let older = world.said(3, "I keep four hives on my roof.", 0.9);
+        let other = world.said(1, "My roof is flat and sunny.", 0.8);
+        let newer = world.said(9, "I keep six hives on my roof now.", 0.1);
         world.retriever.found.insert("what?".to_owned(), vec![older, other, newer]);
         world.ask(&Chat).await.unwrap();
         let read = world.reasoner.evidence();
@@ -140,8 +127,8 @@ mod tests {
     #[tokio::test]
     async fn the_best_is_read_where_there_is_no_room_for_all() {
         let mut world = World::default();
-        let best = said(&mut world, 9, "My bees like lime trees.", 0.9);
-        let first = said(&mut world, 1, "My bees like heather.", 0.1);
+        let best = world.said(9, "My bees like lime trees.", 0.9);
+        let first = world.said(1, "My bees like heather.", 0.1);
         world.retriever.found.insert("what?".to_owned(), vec![best, first]);
         world.question.evidence_tokens = Some(1);
         world.ask(&Chat).await.unwrap();

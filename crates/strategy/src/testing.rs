@@ -6,9 +6,10 @@ use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_core::{
-    Answer, Assignment, ChildChoice, ChunkId, Citation, CorpusName, CorpusTreeKey, Cost,
-    DocumentId, DocumentRange, Embedding, Encoder, EncoderIdentity, Entity, EntityChoice,
+    Answer, Assignment, Attributes, ChildChoice, ChunkId, Citation, CorpusName, CorpusTreeKey,
+    Cost, DocumentId, DocumentRange, Embedding, Encoder, EncoderIdentity, Entity, EntityChoice,
     EntityKey, EntityKind, EntityNode, Error, ErrorKind, Evidence, Extraction, ExtractionTask,
     Filter, GraphBuilder, GraphMemory, GraphQuery, LeafReading, Named, Navigator, Partial,
     Priority, Query, Reading, Reasoner, Reflection, Relation, RelationEdge, Retrieved, Retriever,
@@ -61,6 +62,19 @@ impl Default for World {
 }
 
 impl World {
+    /// Adds a turn of a user at the beginning of a day. Returns its hit.
+    pub(crate) fn said(&mut self, day: u32, text: &str, score: f32) -> Evidence {
+        let id = TurnId { session: format!("day-{day}").parse().unwrap(), number: 0 };
+        let time = format!("2024-05-{day:02}T08:00:00Z").parse().ok();
+        let (role, speaker, text) = (SpeakerRole::User, String::new(), text.to_owned());
+        let turn = Turn { id, role, speaker, text, time, attributes: Attributes::new() };
+        let document = turn.document("ada").unwrap();
+        let passage = evidence(document.id.as_str(), 0, document.text.len(), score);
+        let hit = Evidence { text: document.text.clone(), event_time: time, ..passage };
+        self.documents.all.push(document);
+        hit
+    }
+
     pub(crate) async fn ask(&self, strategy: &dyn Strategy) -> Result<Answer, Error> {
         let memory = TreeMemory { tree: &self.tree, planner: &self.planner };
         strategy.answer(&self.question, self.seams(&memory), &self.seen).await
