@@ -15,9 +15,9 @@ use crate::view::{SeenGraph, neighbours_in};
 ///
 /// ```
 /// use clew_core::{EntityKey, SegmentId, Version};
-/// use clew_hypergraph::{Hypergraph, NamedEntity};
+/// use clew_hypergraph::{Hypergraph, PointEntity};
 ///
-/// let named = |name: &str| NamedEntity {
+/// let named = |name: &str| PointEntity {
 ///     key: EntityKey(name.to_lowercase()),
 ///     name: name.to_owned(),
 /// };

@@ -25,10 +25,10 @@ use crate::{EncodedPair, Error, ModelOptions, Scratch};
 /// classification head of one label.
 ///
 /// ```no_run
-/// use clew_model::{ModelOptions, Reranker, Scratch};
+/// use clew_model::{ModelOptions, RerankerModel, Scratch};
 ///
 /// let folder = std::path::Path::new("ms-marco-MiniLM-L-6-v2");
-/// let reranker = Reranker::load(folder, &ModelOptions::default())?;
+/// let reranker = RerankerModel::load(folder, &ModelOptions::default())?;
 /// let passages = ["Vera moved to Lisbon in April.", "Lisbon lies on seven hills."];
 /// let scores = reranker.score("who moved to Lisbon?", &passages, &mut Scratch::default())?;
 /// assert!(scores[0] > scores[1]);

@@ -20,7 +20,7 @@
 //! segments, other activations or training.
 //!
 //! ```
-//! use clew_packed_bert::{Config, Kernel, PackedBert, Precision, Workspace};
+//! use clew_packed_bert::{Config, Kernel, PackedBert, KernelPrecision, Workspace};
 //!
 //! let config = Config {
 //!     vocabulary: 100,
@@ -44,7 +44,7 @@
 //! // A real source reads a weights file.
 //! let mut source = |name: &str| Some(vec![0.1; length(name)]);
 //!
-//! if let Some(kernel) = Kernel::detect(Precision::Float32) {
+//! if let Some(kernel) = Kernel::detect(KernelPrecision::Float32) {
 //!     let model = PackedBert::try_new(config, kernel, &mut source)?;
 //!     let mut hidden_states = Vec::new();
 //!     model.forward(&[&[1, 2, 3], &[4, 5]], &mut Workspace::default(), &mut hidden_states)?;
