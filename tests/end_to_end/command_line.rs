@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use clew_core::SearchMode;
 use serde_json::{Value, json};
 
 use crate::client::{corpus, counts, id, states, text_of};
@@ -168,7 +169,7 @@ async fn json_has_the_promised_shapes_and_spans_are_those_of_the_stored_bytes() 
     let listed = way.json(&["corpus", "list"]);
     assert_eq!(texts(&listed["corpora"], "corpus"), ["notes"]);
 
-    for mode in ["dense", "sparse", "hybrid"] {
+    for mode in SearchMode::ALL.map(SearchMode::as_str) {
         let found =
             way.json(&["search", "--corpus", "notes", "cat letter", "--mode", mode, "-k", "3"]);
         let evidence = found["evidence"].as_array().unwrap();

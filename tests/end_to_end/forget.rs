@@ -213,7 +213,7 @@ async fn assert_gone(home: &Home, client: &Client, corpus: &CorpusName, needles:
         assert_eq!(holding(home, needle), Vec::<String>::new(), "`{needle}` is on the disk");
     }
     let is_secret = |item: &Evidence| !item.document_id.starts_with("other-");
-    for mode in [SearchMode::Dense, SearchMode::Sparse, SearchMode::Hybrid] {
+    for mode in SearchMode::ALL {
         for exact in [false, true] {
             let found = search(client, corpus, Query { exact, ..query(MARKER, mode) }).await;
             assert!(!found.iter().any(is_secret), "{found:#?}");

@@ -8,6 +8,7 @@
 //!     cargo test --test end_to_end -- --ignored format::write_a_sample
 //! ```
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -117,8 +118,14 @@ async fn settings_of_every_format_are_understood_and_left_as_they_are() {
         "notes": "direct",
         "layout": "text",
     });
-    for (format, key, expected) in [(2, "reembedding", reembedding), (3, "chat", chat)] {
-        let sample = data().join(format!("settings/format-{format}.json"));
+    let expected = BTreeMap::from([
+        ("format-2.json", ("reembedding", reembedding)),
+        ("format-3.json", ("chat", chat)),
+    ]);
+    for sample in fs::read_dir(data().join("settings")).unwrap() {
+        let sample = sample.unwrap().path();
+        let format = sample.file_name().unwrap().to_str().unwrap();
+        let (key, expected) = &expected[format];
         let home = Home::new();
         copy(&samples().pop().unwrap(), &home.data_dir());
         let settings = home.data_dir().join("corpora/sample/settings.json");
@@ -128,12 +135,12 @@ async fn settings_of_every_format_are_understood_and_left_as_they_are() {
         let name = corpus("sample");
         idle(&client, &name).await;
         let listed = home.run_at(&server, &["corpus", "list", "--json"]).done();
-        assert_eq!(listed["corpora"][0][key], expected, "{listed}");
+        assert_eq!(listed["corpora"][0][key], *expected, "{listed}");
         assert_eq!(by_words(&client, &name, &word('f', 1)).await[0].document_id, "d1");
         remember(&client, &name, vec![document("new", text_with(&["xnew"]))]).await;
         assert_eq!(by_words(&client, &name, "xnew").await[0].document_id, "new");
         assert!(server.terminate().success());
-        assert_eq!(fs::read(&settings).unwrap(), fs::read(&sample).unwrap(), "format {format}");
+        assert_eq!(fs::read(&settings).unwrap(), fs::read(&sample).unwrap(), "{format}");
     }
 }
 

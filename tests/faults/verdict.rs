@@ -33,7 +33,7 @@ impl Recall {
     pub async fn measure(client: &Client, corpus: &CorpusName) -> Self {
         let lasting: Vec<_> = lasting_documents().map(|(name, _)| id(&name)).collect();
         let mut recalled = BTreeMap::new();
-        for mode in [SearchMode::Dense, SearchMode::Sparse, SearchMode::Hybrid] {
+        for mode in SearchMode::ALL {
             let mut missed = Vec::new();
             for (number, document) in lasting.iter().enumerate() {
                 let text = format!("the old house by the river is {}", lasting_word(number));

@@ -154,7 +154,7 @@ mod tests {
     fn a_node_calls_what_its_roles_need() {
         let may = |roles: &[&str], path: &str| may_call(&NodeRoles::named(roles.to_vec()), path);
         let (shard, encoder) =
-            ("/clew.shard.v1.ShardService/Search", "/clew.encoder.v1.EncoderService/Embed");
+            ("/clew.shard.v1.ShardService/FindCandidates", "/clew.encoder.v1.EncoderService/Embed");
         assert!(may(&["gateway"], shard) && may(&["gateway"], encoder));
         assert!(may(&["retriever"], encoder) && !may(&["retriever"], shard));
         for role in ["encoder", "graph-builder", "generator"] {

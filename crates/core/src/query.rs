@@ -21,14 +21,32 @@ pub enum SearchMode {
 }
 
 impl SearchMode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Dense, Self::Sparse, Self::Hybrid];
+
+    /// Returns the mode in one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dense => "dense",
+            Self::Sparse => "sparse",
+            Self::Hybrid => "hybrid",
+        }
+    }
+
     /// Returns whether the query must be embedded.
     pub fn uses_embeddings(self) -> bool {
-        matches!(self, Self::Dense | Self::Hybrid)
+        match self {
+            Self::Dense | Self::Hybrid => true,
+            Self::Sparse => false,
+        }
     }
 
     /// Returns whether the text index is asked.
     pub fn uses_text_index(self) -> bool {
-        matches!(self, Self::Sparse | Self::Hybrid)
+        match self {
+            Self::Sparse | Self::Hybrid => true,
+            Self::Dense => false,
+        }
     }
 }
 

@@ -158,11 +158,6 @@ impl RetrievalVariant {
             Method::Search(search) => (search, "search"),
             Method::Strategy(strategy) => (&plain, strategy.as_str()),
         };
-        let mode = match search.mode {
-            SearchMode::Dense => "dense",
-            SearchMode::Sparse => "sparse",
-            SearchMode::Hybrid => "hybrid",
-        };
         let smoothing = match search.smoothing {
             None => "none".to_owned(),
             Some(Smoothing::TURNS) => "turns".to_owned(),
@@ -173,7 +168,7 @@ impl RetrievalVariant {
             unit,
             keys: self.keys.to_string(),
             merging: search.merging.as_str().to_owned(),
-            mode: mode.to_owned(),
+            mode: search.mode.as_str().to_owned(),
             smoothing,
             time: search.time.as_str().to_owned(),
             strategy: strategy.to_owned(),

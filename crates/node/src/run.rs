@@ -209,3 +209,51 @@ fn print(text: &str) -> Result<(), Error> {
             .with_source(error)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(default)]
+    struct Config {
+        role: Section,
+    }
+
+    #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Section {
+        batch: u32,
+    }
+
+    fn configured(text: &str) -> Result<(NodeConfig, Config), Error> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        configuration(Some(file.path()), Flags { listen: None })
+    }
+
+    #[test]
+    fn a_wrong_key_is_named_with_its_section_and_source() {
+        for (text, key) in [
+            ("[cluster]\nheartbeat = 100", "cluster.heartbeat"),
+            ("[role]\nbatches = 1", "role.batches"),
+        ] {
+            let error = configured(text).unwrap_err();
+            let message = error.message();
+            assert!(message.starts_with(&format!("`{key}`: unknown field")), "{message}");
+            assert!(message.ends_with("(TOML file)"), "{message}");
+        }
+    }
+
+    #[test]
+    fn keys_of_other_roles_are_ignored() {
+        let (node, config) = configured(
+            "[cluster]\nheartbeat_ms = 100\n[role]\nbatch = 2\n[retriever]\nanything = 1\n",
+        )
+        .unwrap();
+        assert_eq!(node.cluster.heartbeat_ms, 100);
+        assert_eq!(config, Config { role: Section { batch: 2 } });
+    }
+}

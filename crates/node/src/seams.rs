@@ -18,7 +18,8 @@ pub struct SharedSeams {
     pub generator: Shared<Option<Arc<dyn Generator>>>,
     /// Graph builders for trees and graphs.
     pub graph_builders: Shared<Arc<dyn GraphBuilders>>,
-    /// Model that forms compressed memories.
+    /// Model that forms compressed memories. No role offers its own: encoders of several nodes may
+    /// have one, and all of them share the work.
     pub memory_encoder: Shared<Arc<dyn MemoryEncoder>>,
 }
 

@@ -1,7 +1,7 @@
 //! Texts as parts of a page, a picture or a line of output.
 
 /// Escapes a text for elements and for attributes in double quotes, of XML and of HTML. Characters
-/// that XML 1.0 does not allow become U+FFFD.
+/// that XML 1.0 or HTML does not allow become U+FFFD.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -12,7 +12,7 @@ pub fn escaped(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             // Unescaped, these would be read as another kind of white space.
             '\t' | '\n' | '\r' => escaped.push_str(&format!("&#{};", u32::from(c))),
-            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }
     }
@@ -37,10 +37,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_is_escaped_and_what_xml_does_not_allow_is_replaced() {
+    fn markup_is_escaped_and_what_neither_xml_nor_html_allows_is_replaced() {
         assert_eq!(escaped("<a b=\"c\"> & 'd'"), "&lt;a b=&quot;c&quot;&gt; &amp; 'd'");
         assert_eq!(escaped("a\tb\r\nc"), "a&#9;b&#13;&#10;c");
-        assert_eq!(escaped("a\0b\u{1b}c\u{ffff}é"), "a\u{fffd}b\u{fffd}c\u{fffd}é");
+        assert_eq!(escaped("a\0b\u{1b}c\u{ffff}\u{85}é"), "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}é");
     }
 
     #[test]

@@ -105,12 +105,12 @@ pub async fn load_encoders(config: &EncoderConfig) -> Result<EncoderPools, Error
     EncoderPools::load(model_folder(config)?, config).await
 }
 
-/// Returns the folder of the embedding model. Returns `None` if it is behind an endpoint.
+/// Returns the folder of the embedding model. Returns `None` if the model runs elsewhere.
 fn model_folder(config: &EncoderConfig) -> Result<Option<PathBuf>, Error> {
-    match (&config.endpoint, &config.model) {
-        (Some(_), _) => Ok(None),
-        (None, Some(folder)) => Ok(Some(folder.clone())),
-        (None, None) => default_model().map(Some),
+    match &config.model {
+        _ if !config.needs_folder() => Ok(None),
+        Some(folder) => Ok(Some(folder.clone())),
+        None => default_model().map(Some),
     }
 }
 

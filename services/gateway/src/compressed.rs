@@ -19,7 +19,7 @@ const MOST_ANSWERS: usize = 8;
 /// from them (MemoRAG, section 2.3). Where none can be asked, a planner drafts from the summaries
 /// at the top of the tree.
 pub(crate) struct CompressedMemory<'a> {
-    pub memory: &'a CorpusStructure,
+    pub structure: &'a CorpusStructure,
     pub planner: &'a dyn Planner,
     /// Account of the question.
     pub account: &'a Account,
@@ -34,25 +34,25 @@ impl Memory for CompressedMemory<'_> {
         most: usize,
         deadline: Instant,
     ) -> Result<Partial<(Clues, Cost)>, Error> {
-        let Partial { found: drafted, shards_missing } = match self.memory.corpus.settings().memory
-        {
-            Some(_) => match self.drafted(query, deadline).await {
-                // Without drafts, the tree still helps.
-                Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    tracing::warn!(error = error.chain(), "no memory drafts");
-                    let shards = self.memory.corpus.shards().iter();
-                    Partial::default().missing(shards.map(|shard| shard.index()))
-                }
-                drafted => drafted?,
-            },
-            None => Partial::default(),
-        };
+        let Partial { found: drafted, shards_missing } =
+            match self.structure.corpus.settings().memory {
+                Some(_) => match self.drafted(query, deadline).await {
+                    // Without drafts, the tree still helps.
+                    Err(error) if error.kind() == ErrorKind::Unavailable => {
+                        tracing::warn!(error = error.chain(), "no memory drafts");
+                        let shards = self.structure.corpus.shards().iter();
+                        Partial::default().missing(shards.map(|shard| shard.index()))
+                    }
+                    drafted => drafted?,
+                },
+                None => Partial::default(),
+            };
         let is_drafted = drafted.clues != Clues::default();
         if is_drafted {
             let clues = shortened(drafted.clues, most);
             return Ok(Partial { found: (clues, drafted.cost), shards_missing });
         }
-        let tree = TreeMemory { tree: self.memory, planner: self.planner };
+        let tree = TreeMemory { tree: self.structure, planner: self.planner };
         let planned = tree.clues(query, near, most, deadline).await?;
         let planned = planned.missing(shards_missing);
         Ok(planned.map(|(clues, mut cost)| {
@@ -71,7 +71,7 @@ impl CompressedMemory<'_> {
         query: &ClueQuery,
         deadline: Instant,
     ) -> Result<Partial<DraftedClues>, Error> {
-        let shards = &self.memory.shards;
+        let shards = &self.structure.shards;
         // Drafts of memory models are not calls of a language model, so no budget bounds them.
         let drafts = shards.ask_all_for_once(|shard| async move {
             let drafted = shard.clues(query, deadline).await?;

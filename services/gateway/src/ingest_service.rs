@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use clew_auth::Caller;
 use clew_core::{
-    Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Erasure, Error, ErrorKind,
-    Forgotten, HoldingSnapshot, ListQuery,
+    Accepting, Corpus, Counts, DocumentId, DocumentState, DocumentStatus, Erasure, Error,
+    ErrorKind, Forgotten, HoldingSnapshot, ListQuery,
 };
 use clew_proto::convert::{
     Page, document_id, ingest as convert, shard as convert_shard, timestamp_to_wire,
@@ -17,14 +17,12 @@ use clew_proto::ingest::v1::ingest_service_server::IngestService;
 use clew_proto::{respond, to_status};
 use clew_telemetry::{Origin, child, metrics};
 use futures::StreamExt;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument, Span};
 
 use crate::Backends;
 use crate::corpus_service::describe::counts_to_wire;
-use crate::reading::{Responses, while_read};
+use crate::reading::{Responder, Responses, responses, while_read};
 
 mod assemble;
 mod estimate;
@@ -150,32 +148,18 @@ impl Ingestion {
     async fn watch(
         &self,
         request: Request<wire::WatchIngestionRequest>,
-    ) -> Result<ReceiverStream<Result<wire::WatchIngestionResponse, Status>>, Error> {
+    ) -> Result<Responses<wire::WatchIngestionResponse>, Error> {
         let caller = Caller::of(&request)?;
         let deadline = Instant::now() + ACCEPT_PATIENCE;
         let request = request.into_inner();
         let corpus = self.corpus(&caller, &request.corpus, deadline).await?;
-        let (progress, receiver) = mpsc::channel(1);
-        let patience = self.backends.config.reader_patience();
-        // The task ends with the client: sending fails once the receiver is gone.
-        tokio::spawn(async move {
-            loop {
-                let counts = corpus.counts(Instant::now() + ACCEPT_PATIENCE).await;
-                let idle = counts.as_ref().is_ok_and(|c| c.pending + c.retrying == 0);
-                let failed = counts.is_err();
-                let report = counts.map(|counts| progress_to_wire(&counts_to_wire(&counts)));
-                let report = report.map_err(|error| to_status(&error));
-                // A client that reads nothing for this long gets no more reports.
-                if progress.send_timeout(report, patience).await.is_err()
-                    || failed
-                    || (idle && request.until_idle)
-                {
-                    return;
-                }
-                tokio::time::sleep(WATCH_INTERVAL).await;
-            }
-        });
-        Ok(ReceiverStream::new(receiver))
+        let (progress, read) = responses(1, self.backends.config.reader_patience());
+        tokio::spawn(report_progress(
+            async move || corpus.counts(Instant::now() + ACCEPT_PATIENCE).await,
+            request.until_idle,
+            progress,
+        ));
+        Ok(read)
     }
 
     async fn forget(
@@ -353,6 +337,29 @@ fn count(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
+/// Reports the progress of an ingestion until the client leaves or does not read, or the counts
+/// cannot be known. With `until_idle`, ends once nothing is left to index.
+async fn report_progress(
+    counts: impl AsyncFn() -> Result<Counts, Error>,
+    until_idle: bool,
+    mut progress: Responder<wire::WatchIngestionResponse>,
+) {
+    loop {
+        let counts = counts().await;
+        let is_idle = counts.as_ref().is_ok_and(|c| c.pending + c.retrying == 0);
+        let has_failed = counts.is_err();
+        let report = counts.map(|counts| progress_to_wire(&counts_to_wire(&counts)));
+        let is_read = progress.send(report.map_err(|error| to_status(&error))).await;
+        if !is_read || has_failed || (is_idle && until_idle) {
+            return;
+        }
+        tokio::select! {
+            () = progress.closed() => return,
+            () = tokio::time::sleep(WATCH_INTERVAL) => {}
+        }
+    }
+}
+
 fn progress_to_wire(counts: &clew_proto::corpus::v1::CorpusCounts) -> wire::WatchIngestionResponse {
     wire::WatchIngestionResponse {
         documents: counts.documents,
@@ -390,7 +397,7 @@ impl IngestService for Ingestion {
         respond(self.list(request).await)
     }
 
-    type WatchIngestionStream = ReceiverStream<Result<wire::WatchIngestionResponse, Status>>;
+    type WatchIngestionStream = Responses<wire::WatchIngestionResponse>;
 
     async fn watch_ingestion(
         &self,
@@ -417,6 +424,21 @@ impl IngestService for Ingestion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_nobody_reads_does_not_end_as_if_all_was_indexed() {
+        let busy = Counts { pending: 1, ..Counts::default() };
+        let (progress, read) = responses(1, Duration::from_secs(60));
+        report_progress(async || Ok(busy.clone()), true, progress).await;
+        let mut read: Vec<_> = read.collect().await;
+        assert_eq!(read.pop().unwrap().unwrap_err().code(), tonic::Code::DeadlineExceeded);
+        assert!(read.iter().all(|report| report.as_ref().is_ok_and(|report| !report.idle)));
+
+        let (progress, read) = responses(1, Duration::from_secs(60));
+        report_progress(async || Ok(Counts::default()), true, progress).await;
+        let read: Vec<_> = read.collect().await;
+        assert!(matches!(read.as_slice(), [Ok(report)] if report.idle));
+    }
 
     #[test]
     fn long_texts_come_in_parts_that_never_cut_a_character() {

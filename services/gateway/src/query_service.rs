@@ -104,8 +104,8 @@ impl Queries {
         let permit = self.enter()?;
         let budget = self.backends.reasoners.budget(deadline).await?;
         let bill = Bill::open(&caller, budget);
-        let memory = CorpusStructure::over(&self.backends, corpus, bill.account());
-        let search = memory.search.clone();
+        let structure = CorpusStructure::over(&self.backends, corpus, bill.account());
+        let search = structure.search.clone();
         let retriever = self.reranked(search, asked.rerank, bill.account(), deadline).await?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let question = Question {
@@ -128,7 +128,7 @@ impl Queries {
             question,
             inference,
             strategy,
-            memory,
+            structure,
             retriever,
             backends,
             events,

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// Component that infers the time that the question asks about.
     pub inference: Inference,
     pub strategy: &'static dyn Strategy,
-    pub memory: CorpusStructure,
+    pub structure: CorpusStructure,
     /// Retriever that finds the strategy's evidence.
     pub retriever: Box<dyn Retriever>,
     pub backends: Arc<Backends>,
@@ -90,7 +90,7 @@ async fn run(arguments: Arguments) {
         mut question,
         inference,
         strategy,
-        memory,
+        structure,
         retriever,
         backends,
         events,
@@ -105,17 +105,21 @@ async fn run(arguments: Arguments) {
     let progress = Reported(events.clone());
     // A vector that is compared with stored ones must come from the corpus' model. To compare texts
     // with each other, another model does as well.
-    let (encoders, model) = (backends.encoders_on(&account), &memory.corpus.settings().encoder);
+    let (encoders, model) = (backends.encoders_on(&account), &structure.corpus.settings().encoder);
     let encoder = encoders.of_or_current(model, question.deadline).await;
     let seams = Seams {
         retriever: retriever.as_ref(),
-        documents: &memory,
+        documents: &structure,
         reasoner: reasoner.as_ref(),
-        tree: &memory,
-        graph: &memory,
+        tree: &structure,
+        graph: &structure,
         navigator: guide.as_ref(),
         planner: guide.as_ref(),
-        memory: &CompressedMemory { memory: &memory, planner: guide.as_ref(), account: &account },
+        memory: &CompressedMemory {
+            structure: &structure,
+            planner: guide.as_ref(),
+            account: &account,
+        },
         encoder: encoder.as_ref(),
         graph_builder: graph_builder.as_ref(),
     };

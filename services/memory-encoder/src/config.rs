@@ -77,6 +77,11 @@ impl Default for EncoderConfig {
 }
 
 impl EncoderConfig {
+    /// Returns whether the embedding model runs in this process, and needs a folder.
+    pub fn needs_folder(&self) -> bool {
+        self.endpoint.is_none()
+    }
+
     /// Refuses values out of range.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use crate::grpc::shard_service::Shards;
 use crate::seams::ShardSeams;
 use crate::shard::claim::{Claim, not_owner};
 use crate::shard::derive::throttle::CpuSchedule;
-use crate::shard::gauges::CorporaGauges;
+use crate::shard::metrics::CorporaGauges;
 use crate::shard::{ShardHandle, ShardLine};
 use crate::{RetrieverConfig, Tried};
 

@@ -33,4 +33,4 @@ pub use config::{RetrieverConfig, StorageConfig, Tried};
 pub use local::LocalRetriever;
 pub use role::{start, try_out};
 pub use seams::ShardSeams;
-pub use shard::gauges::troubles;
+pub use shard::metrics::troubles;

@@ -21,7 +21,7 @@ use crate::local::lock::DirectoryLock;
 use crate::seams::ShardSeams;
 use crate::shard::claim::Claim;
 use crate::shard::derive::throttle::CpuSchedule;
-use crate::shard::gauges::CorporaGauges;
+use crate::shard::metrics::CorporaGauges;
 use crate::shard::{ShardHandle, ShardLine};
 use crate::{RetrieverConfig, Tried, snapshots};
 

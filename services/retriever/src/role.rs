@@ -12,7 +12,7 @@ use crate::cluster::{ClusterOptions, ClusterRetriever};
 use crate::grpc::catalogue_service::CatalogueRpc;
 use crate::grpc::shard_service::ShardRpc;
 use crate::seams::ShardSeams;
-use crate::shard::gauges::troubles;
+use crate::shard::metrics::troubles;
 use crate::{RetrieverConfig, StorageConfig, Tried};
 
 /// Tests the storage that all retrievers of the cluster share, and the clock of the cluster's

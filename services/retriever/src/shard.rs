@@ -4,10 +4,10 @@ pub(crate) mod access;
 pub(crate) mod actor;
 pub(crate) mod claim;
 pub(crate) mod derive;
-pub(crate) mod gauges;
 pub(crate) mod graph;
 pub(crate) mod handle;
 pub(crate) mod line;
+pub(crate) mod metrics;
 pub(crate) mod trace_contexts;
 
 pub(crate) use access::ShardAccess;

@@ -63,7 +63,7 @@ async fn found(view: &ShardView, search: &Search<'_>) -> BTreeMap<DocumentId, St
 
 fn searches(text: &str, limit: usize) -> Vec<Search<'_>> {
     let mut all = Vec::new();
-    for mode in [SearchMode::Dense, SearchMode::Sparse, SearchMode::Hybrid] {
+    for mode in SearchMode::ALL {
         for grouping in [Grouping::Chunks, Grouping::Documents] {
             for exact in [false, true] {
                 all.push(Search { mode, grouping, exact, limit, ..Search::new(text) });

@@ -129,7 +129,7 @@ impl Session {
         match task.join_next().await {
             Some(Ok(ended)) => ended,
             Some(Err(panic)) => {
-                tracing::error!(peer = self.peer.name(), %panic, "a stream to an encoder panicked; it goes on");
+                tracing::error!(peer = self.peer.name(), %panic, "a stream to an encoder panicked; another one is opened");
                 Err(Error::internal("a stream to an encoder panicked").with_source(panic))
             }
             None => Ok(()),

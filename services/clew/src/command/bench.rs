@@ -222,11 +222,7 @@ async fn search(global: &GlobalArgs, corpus: &CorpusName, queries: usize) -> any
     let (questions, mut reads) = sample_questions(&connection, corpus, queries).await?;
     reads.sort_by(f64::total_cmp);
     let mut modes = serde_json::Map::new();
-    for (name, mode) in [
-        ("dense", SearchMode::Dense),
-        ("sparse", SearchMode::Sparse),
-        ("hybrid", SearchMode::Hybrid),
-    ] {
+    for mode in SearchMode::ALL {
         let mut latencies = Vec::with_capacity(questions.len());
         let mut recalls = Vec::new();
         for question in &questions {
@@ -256,7 +252,7 @@ async fn search(global: &GlobalArgs, corpus: &CorpusName, queries: usize) -> any
         if !recalls.is_empty() {
             result["recall@10"] = json!(recalls.iter().sum::<f64>() / recalls.len() as f64);
         }
-        modes.insert(name.to_owned(), result);
+        modes.insert(mode.as_str().to_owned(), result);
     }
     let counts = connection.client.corpus(corpus).await?.counts.unwrap_or_default();
     connection.close().await?;

@@ -15,11 +15,10 @@ mod sample;
 mod storage;
 mod structure;
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{Corpus, CorpusName, Error, ErrorKind, Limits};
+use clew_core::{CorpusName, CorpusSettings, Counts, Error, ErrorKind, Limits};
 use clew_proto::corpus::v1::CreateCorpusRequest;
 use clew_proto::ingest::v1 as wire;
 use clew_runtime::deadline::within;
@@ -46,26 +45,27 @@ pub(super) async fn estimate(
     let run = Run::of(&request);
     let given = sample::given(request, &backends.limits)?;
     let corpus = match backends.corpora.of(&caller).get(&name, deadline).await {
-        Err(error) if new_if_missing && error.kind() == ErrorKind::NotFound => {
-            new_corpus(backends, name)?
-        }
-        found => found?,
+        Err(error) if new_if_missing && error.kind() == ErrorKind::NotFound => None,
+        found => Some(found?),
     };
-    let samples = match given {
-        Some(samples) => samples,
-        None => sample::of_corpus(&corpus, &run, deadline).await?,
+    let (settings, there) = match &corpus {
+        Some(corpus) => (corpus.settings().clone(), corpus.counts(deadline).await?),
+        None => (new_settings(backends, name)?, Counts::default()),
+    };
+    let samples = match (given, &corpus) {
+        (Some(samples), _) => samples,
+        (None, Some(corpus)) => sample::of_corpus(corpus, &run, deadline).await?,
+        (None, None) => sample::english(&run)?,
     };
     let (basis, sizes) = (samples.basis, samples.sizes());
     let scale = Scale::of(&run, &samples);
-    let memories = memories::estimate(backends, &corpus, &samples, &run, deadline).await?;
-    let cut = cut(backends, &corpus, samples, deadline).await?;
+    let memories = memories::estimate(backends, &settings, &samples, &run, deadline).await?;
+    let cut = cut(backends, &settings, samples, deadline).await?;
     let builder = backends.graph_builders.rehearsal();
     let structured =
-        structure::rehearse(builder.as_ref(), corpus.settings(), &cut.documents, &run, deadline)
-            .await?;
-    let there = corpus.counts(deadline).await?;
+        structure::rehearse(builder.as_ref(), &settings, &cut.documents, &run, deadline).await?;
     let made = Made { cut: &cut, structured: &structured, scale: &scale, run: &run };
-    let stored = Storage::of(corpus.settings(), &made.amounts(), &there);
+    let stored = Storage::of(&settings, &made.amounts(), &there);
     let cost = made.cost();
     Ok(wire::EstimateIngestionResponse {
         tokens: scale.bytes(cut.tokens),
@@ -90,12 +90,10 @@ pub(super) async fn estimate(
     })
 }
 
-/// Returns a corpus as it would be if it were created now with nothing but a name. It is stored
-/// nowhere and has no shards, so it holds nothing.
-fn new_corpus(backends: &Backends, name: CorpusName) -> Result<Arc<Corpus>, Error> {
+/// Returns the settings of a corpus that is created now with nothing but a name.
+fn new_settings(backends: &Backends, name: CorpusName) -> Result<CorpusSettings, Error> {
     let plain = CreateCorpusRequest { name: name.into(), ..CreateCorpusRequest::default() };
-    let settings = backends.settings_of(plain.try_into()?)?;
-    Ok(Arc::new(Corpus::new(Arc::new(settings), Vec::new())))
+    backends.settings_of(plain.try_into()?)
 }
 
 /// Refuses an ingestion that no corpus could hold.
@@ -143,11 +141,11 @@ impl Scale {
 /// Cuts the samples with the tokenizer of the corpus' model.
 async fn cut(
     backends: &Backends,
-    corpus: &Corpus,
+    settings: &CorpusSettings,
     samples: Samples,
     deadline: Instant,
 ) -> Result<Cut, Error> {
-    let settings = corpus.settings().clone();
+    let settings = settings.clone();
     // Another model counts about the same number of tokens.
     let encoder = backends.encoders.of_or_current(&settings.encoder, deadline).await;
     let cutting = async {

@@ -18,7 +18,7 @@ use crate::seams::ShardSeams;
 use crate::shard::actor::scrubber::Tally;
 use crate::shard::claim::Claim;
 use crate::shard::derive::throttle::CpuSchedule;
-use crate::shard::gauges::ShardGauges;
+use crate::shard::metrics::ShardGauges;
 
 /// Longest wait of a caller for a shard that is starting.
 const START_PATIENCE: Duration = Duration::from_secs(30);

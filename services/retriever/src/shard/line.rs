@@ -20,8 +20,8 @@ use crate::shard::actor::{maintainer, retention, settings_watcher};
 use crate::shard::claim::Claim;
 use crate::shard::derive::memory_builder::{self, MemoryBuilder};
 use crate::shard::derive::throttle::CpuSchedule;
-use crate::shard::gauges::ShardGauges;
 use crate::shard::graph::ShardGraph;
+use crate::shard::metrics::ShardGauges;
 
 /// Time limit for opening a shard. It reads the light columns of all rows: seconds for millions.
 const OPEN_PATIENCE: Duration = Duration::from_secs(300);

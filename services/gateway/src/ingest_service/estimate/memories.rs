@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use clew_core::{COUNTED_BYTES, Corpus, Document, Error, MemorySettings, MemoryText};
+use clew_core::{COUNTED_BYTES, CorpusSettings, Document, Error, MemorySettings, MemoryText};
 
 use super::run::Run;
 use super::sample::Samples;
@@ -30,19 +30,19 @@ pub(super) struct Memories {
 /// Estimates the memories of an ingestion of documents like the samples.
 pub(super) async fn estimate(
     backends: &Backends,
-    corpus: &Corpus,
+    settings: &CorpusSettings,
     samples: &Samples,
     run: &Run,
     deadline: Instant,
 ) -> Result<Memories, Error> {
-    let Some(settings) = corpus.settings().memory else { return Ok(Memories::default()) };
+    let shards = u64::from(settings.shards.max(1));
+    let Some(settings) = settings.memory else { return Ok(Memories::default()) };
     let Some(model) = backends.memory_encoder.memory_model(deadline).await? else {
         return Ok(Memories::default());
     };
     let (texts, bytes) = counted(&samples.documents);
     let tokens = backends.memory_encoder.count_tokens(texts, deadline).await?;
     let tokens_per_byte = tokens as f64 / bytes.max(1) as f64;
-    let shards = corpus.shards().len().max(1) as u64;
     let gone_through = run.documents.div_ceil(shards).min(most_gone_through(run, settings));
     let sizes = sizes(samples, run, gone_through);
     // Documents differ in length, so the bytes of text give the factor.

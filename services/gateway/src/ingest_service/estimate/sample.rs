@@ -93,6 +93,11 @@ pub(super) async fn of_corpus(
     if own.iter().any(|document| !document.text.is_empty()) {
         return Ok(Samples { basis: wire::EstimateBasis::Corpus, documents: own });
     }
+    english(run)
+}
+
+/// Returns an English text of the ingestion's mean length.
+pub(super) fn english(run: &Run) -> Result<Samples, Error> {
     let each = run.text_bytes / run.documents.max(1);
     let bytes = usize::try_from(each).unwrap_or(usize::MAX).clamp(1, SAMPLE_BYTES / 4);
     let mut text = TYPICAL.repeat(bytes / TYPICAL.len() + 1);

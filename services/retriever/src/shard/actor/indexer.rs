@@ -34,7 +34,7 @@ use crate::shard::actor::writer;
 use crate::shard::derive::structure_builder::StructureBuilder;
 use crate::shard::derive::structure_schedule::{StructureSchedule, Upper};
 use crate::shard::derive::throttle::CpuSchedule;
-use crate::shard::gauges::ShardGauges;
+use crate::shard::metrics::ShardGauges;
 
 /// The actor that derives chunks and structure.
 pub(crate) struct Indexer;

@@ -12,7 +12,7 @@ use clew_runtime::tree::RunningPart;
 use clew_telemetry::metrics::stage;
 
 use crate::shard::claim::Claim;
-use crate::shard::gauges;
+use crate::shard::metrics;
 
 /// Number of documents in a page: few, so that searches are hardly affected.
 const PAGE: usize = 100;
@@ -39,10 +39,10 @@ impl Tally {
         // A breach counts only if this process still owned the shard when it read.
         claim.confirm(view.reader()).await?;
         self.documents.fetch_add(checked.documents, Ordering::Relaxed);
-        gauges::checked(checked.documents);
+        metrics::checked(checked.documents);
         for Breach { invariant, document_id, detail } in &checked.breaches {
             self.count(*invariant).fetch_add(1, Ordering::Relaxed);
-            gauges::breached(*invariant);
+            metrics::breached(*invariant);
             let invariant = invariant.as_str();
             let document = document_id.log_tag();
             tracing::error!(%shard, document, invariant, detail, "a promise does not hold");

@@ -19,7 +19,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tracing::{Instrument, Span};
 
 use crate::shard::claim::Claim;
-use crate::shard::gauges::{ShardGauges, Writing};
+use crate::shard::metrics::{ShardGauges, Writing};
 
 /// The actor that commits.
 pub(crate) struct Writer;
