@@ -1,11 +1,11 @@
 //! Tests of data directories of earlier releases. Each released format has a sample in
 //! `tests/data`, which this release opens, searches and continues to use.
 //!
-//! A release that raises a format adds its own sample and keeps the others:
+//! A release that raises the version of the tables adds its own sample and keeps the others:
 //!
 //! ```text
-//! FORMAT_SAMPLE=tests/data/format-2 \
-//!     cargo test --test end_to_end -- --ignored format::write_a_sample
+//! FORMAT_SAMPLE=tests/data/format-3 \
+//!     cargo test --workspace --test end_to_end -- --ignored format::write_a_sample
 //! ```
 
 use std::collections::BTreeMap;
@@ -103,8 +103,8 @@ async fn data_of_every_released_format_is_opened_found_and_written_on() {
 }
 
 /// Settings are written in the oldest format that says all of them, so the samples above have the
-/// first. `tests/data/settings` has settings that need the later ones, in the form in which the
-/// releases that introduced those wrote them.
+/// first. `tests/data/settings` has settings that need the later ones. They were written by hand,
+/// in the form that the code which introduced these formats wrote.
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_every_format_are_understood_and_left_as_they_are() {
     let reembedding =

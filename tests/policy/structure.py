@@ -1,7 +1,7 @@
 """Checks the shape of the workspace: crates, files and comments. Fails with every breach.
 
 - A crate's files do not import each other in a circle.
-- Only `services/clew` depends on services, and the services that compute nothing do not depend on the crate of
+- Only `services/clew` depends on services, and the services that run no model do not depend on the crate of
   tensors, directly or by way of others.
 - `ARCHITECTURE.md` tells of each crate what it depends on, and lists the seams, as manifests and code have them.
 - No two public types of the workspace share a name.

@@ -1,7 +1,8 @@
 """Holds alerts and dashboards to what they promise. Fails with everything that is wrong.
 
 - The alert rules are rules, and their tests pass (`promtool`).
-- Every alert is shown to fire, and not to fire, and has a place in the runbook for whoever it wakes.
+- Every alert is shown to fire, and not to fire, and has a section in the runbook for whoever it wakes, and a row
+  with its severity in the table of all alerts there.
 - Every expression of every panel is one that Prometheus can read.
 - With `--scrape FILE`, what a real server answered to `GET /metrics`: every metric that is asked about is
   one of those.
@@ -27,6 +28,8 @@ DASHBOARDS = sorted((CHART / "dashboards").glob("*.json"))
 # What Grafana puts in for its variables.
 VARIABLES = {"$__rate_interval": "5m", "$__range": "3h", "$instance": ".*"}
 METRIC = re.compile(r"\bclew_[a-z0-9_]+")
+# A row of the runbook's table "All alerts": the alert, the section that it links to, and the severity.
+ROW = re.compile(r"^\| \[(\w+)\]\(#([a-z0-9-]+)\) \| (\w+) \|", re.MULTILINE)
 # What a histogram `x` is asked about by.
 OF_HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
 
@@ -95,6 +98,24 @@ def unexplained():
             yield f"{RUNBOOK.name} has no heading `{anchor}` for {alert['alert']}"
 
 
+def unlisted():
+    """Alerts that the runbook's table of all alerts does not have with their severity, and rows of no alert."""
+    table = RUNBOOK.read_text().partition("\n## All alerts\n")[2].partition("\n## ")[0]
+    rows = {name: (anchor, severity) for name, anchor, severity in ROW.findall(table)}
+    for alert in alerts():
+        name, severity = alert["alert"], alert.get("labels", {}).get("severity")
+        if name not in rows:
+            yield f"{RUNBOOK.name} has no row for {name} in the table of all alerts"
+            continue
+        listed_anchor, listed_severity = rows.pop(name)
+        if listed_severity != severity:
+            yield f"{RUNBOOK.name}: {name} is `{listed_severity}` in the table of all alerts, its rule is `{severity}`"
+        if listed_anchor != alert.get("annotations", {}).get("runbook", "").partition("#")[2]:
+            yield f"{RUNBOOK.name}: {name} leads to another section from the table of all alerts than from its rule"
+    for name in rows:
+        yield f"{RUNBOOK.name} has a row for {name} in the table of all alerts, which is no alert"
+
+
 def unreadable():
     """Expressions of panels that Prometheus cannot read."""
     rules = [
@@ -129,6 +150,7 @@ def main():
         *promtool("test", "rules", TESTS),
         *untested(),
         *unexplained(),
+        *unlisted(),
         *unreadable(),
         *(unknown(arguments.scrape) if arguments.scrape else ()),
     ]

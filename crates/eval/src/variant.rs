@@ -138,7 +138,7 @@ impl Settings {
 }
 
 impl RetrievalVariant {
-    /// Returns the keys that are indexed for this way, each by itself.
+    /// Returns the keys that are indexed for this variant, each by itself.
     fn indexed(&self) -> Vec<KeyDesign> {
         match &self.method {
             Method::Search(Search { merging: PartMerging::Rank, .. }) => self.keys.apart(),
@@ -260,13 +260,13 @@ impl EvalQuestion {
     }
 }
 
-/// Plan of the indexes and searches that measure ways of ranking on a haystack. Each index is made
-/// and each search is done once for all ways.
+/// Plan of the indexes and searches that measure variants on a haystack. Each index is made and
+/// each search is done once for all variants.
 ///
 /// ```text
 /// for each of indexes():   index Haystack::with_keys(it)
 ///     for each question:   search for each of lookups() ──► Finds
-/// for each way and question: ranking() of all Finds
+/// for each variant and question: ranking() of all Finds
 /// ```
 #[derive(Clone, Debug)]
 pub struct RetrievalPlan<'a> {
@@ -276,7 +276,7 @@ pub struct RetrievalPlan<'a> {
     k: usize,
     /// Keys of the indexes, no two of which make the same units.
     indexes: Vec<KeyDesign>,
-    /// Positions of the indexes of each way.
+    /// Positions of the indexes of each variant.
     needed: Vec<Vec<usize>>,
 }
 
@@ -285,7 +285,7 @@ impl<'a> RetrievalPlan<'a> {
     /// making all keys.
     ///
     /// # Errors
-    /// Returns [`Error::NoTurns`] if a way needs turns and there are none, and
+    /// Returns [`Error::NoTurns`] if a variant needs turns and there are none, and
     /// [`Error::NoQuestionDates`] if one needs the dates of questions and no question has one.
     pub fn try_new(
         haystack: &'a Haystack,
@@ -339,7 +339,8 @@ impl<'a> RetrievalPlan<'a> {
         lookups
     }
 
-    /// Returns the strategies to ask in the index at `index`, each with the position of its way.
+    /// Returns the strategies to ask in the index at `index`, each with the position of its
+    /// variant.
     pub fn strategies(&self, index: usize) -> impl Iterator<Item = (usize, &'a str)> {
         let variants = self.variants.iter().zip(&self.needed).enumerate();
         variants.filter_map(move |(place, (variant, needed))| match &variant.method {
@@ -350,8 +351,9 @@ impl<'a> RetrievalPlan<'a> {
         })
     }
 
-    /// Returns the ranking of the hits for `question` in each index by the way at `variant`; `None`
-    /// for a strategy, which ranks by itself. A search that was not done has no hits.
+    /// Returns the ranking of the hits for `question` in each index by the variant at this
+    /// position; `None` for a strategy, which ranks by itself. A search that was not done has no
+    /// hits.
     ///
     /// # Errors
     /// Returns [`Error::NoTurns`] as [`RetrievalPlan::try_new`] does.

@@ -1,7 +1,7 @@
 //! The registry of formats.
 //!
-//! To add a format, write its file in `format/` like one of the others, and add a variant, a place
-//! in `ALL` and a line in `entry`. The compiler reports what is missing.
+//! To add a format, write its file in `format/` like one of the others, and add a `mod` line, a
+//! variant, a place in `ALL` and an arm of `entry`.
 
 mod arrow_ipc;
 mod comma_separated;

@@ -5,7 +5,8 @@
 //! documents that passed [`clew_core::Document::check`], or an [`Unreadable`] that names the file
 //! and row that could not be read, and why.
 //!
-//! A format is one file in `format/` and one line in the registry in `format.rs`.
+//! A format is one file in `format/` and an entry in the registry in `format.rs`: a `mod` line, a
+//! variant, a place in `ALL` and an arm of `entry`.
 
 mod discover;
 mod encoding;

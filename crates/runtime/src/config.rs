@@ -28,8 +28,8 @@ where
 /// The keys that file, environment and flags set.
 ///
 /// A configuration of several types whose keys stand side by side is read type by type. A type that
-/// has the others as fields with `serde(flatten)` shows the same keys, but it cannot read them as
-/// well: serde then forgets in which table a key at fault is, and which source set it.
+/// has the others as fields with `serde(flatten)` shows the same keys, but it should not read
+/// them: serde then forgets in which table a key at fault is, and which source set it.
 pub struct Sources(Figment);
 
 impl Sources {

@@ -105,7 +105,7 @@ impl LocalGenerator {
         self.model.parameters()
     }
 
-    /// Returns the model's node in the tree of parts.
+    /// Returns the model's node for the tree of running parts.
     pub fn node(&self) -> RunningPart {
         self.replies.node()
     }

@@ -159,7 +159,7 @@ impl<M: Computes> Devices<M> {
         hung.map(trouble).into_iter().collect()
     }
 
-    /// Returns the devices' node in the supervision tree.
+    /// Returns the devices' node for the tree of running parts.
     pub fn node(&self) -> RunningPart {
         self.workers.node().with_queue(self.gate.in_use(), self.gate.capacity())
     }

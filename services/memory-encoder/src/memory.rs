@@ -148,7 +148,7 @@ impl MemoryPool {
         self.ready.size()
     }
 
-    /// Returns the pool's node in the supervision tree.
+    /// Returns the pool's node for the tree of running parts.
     pub fn node(&self) -> RunningPart {
         let gates = [&self.drafting, &self.forming, &self.arriving].map(Gate::node);
         self.worker.node().with_children(gates.into())

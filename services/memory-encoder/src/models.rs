@@ -58,7 +58,7 @@ impl Models {
         health.watch(move || reranker.troubles());
     }
 
-    /// Returns the models' nodes in the supervision tree.
+    /// Returns the models' nodes for the tree of running parts.
     pub fn nodes(&self) -> Vec<RunningPart> {
         let memory = self.memory.iter().map(|memory| memory.node());
         self.encoders.nodes().into_iter().chain(self.reranker.nodes()).chain(memory).collect()

@@ -96,7 +96,7 @@ impl EncoderPool {
         self.devices.troubles()
     }
 
-    /// Returns the pool's node in the supervision tree.
+    /// Returns the pool's node for the tree of running parts.
     pub fn node(&self) -> RunningPart {
         self.devices.node()
     }

@@ -188,7 +188,7 @@ impl EncoderPools {
         self.pools().flat_map(EncoderPool::troubles).collect()
     }
 
-    /// Returns the devices' nodes in the supervision tree.
+    /// Returns the devices' nodes for the tree of running parts.
     pub fn nodes(&self) -> Vec<RunningPart> {
         self.pools().map(EncoderPool::node).collect()
     }

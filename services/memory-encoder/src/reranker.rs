@@ -103,7 +103,7 @@ impl OwnReranker {
         self.pool().map_or_else(Vec::new, |pool| pool.devices.troubles())
     }
 
-    /// Returns the devices' nodes in the supervision tree.
+    /// Returns the devices' nodes for the tree of running parts.
     pub fn nodes(&self) -> Vec<RunningPart> {
         self.pool().map(|pool| pool.devices.node()).into_iter().collect()
     }

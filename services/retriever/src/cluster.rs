@@ -178,7 +178,7 @@ impl ClusterRetriever {
         Arc::clone(&self.inner)
     }
 
-    /// Returns the status tree of the shards that run here.
+    /// Returns the node of the shards that run here for the tree of running parts.
     pub fn node(&self) -> RunningPart {
         let shards: Vec<ShardHandle> = {
             let state = self.inner.lock();

@@ -85,7 +85,7 @@ fn found(units: &[(&str, f32, u32)]) -> Vec<FoundUnit> {
     units.iter().map(found).collect()
 }
 
-/// Returns the ranking by the only way of `settings`, if each index finds what is given for it,
+/// Returns the ranking by the only variant of `settings`, if each index finds what is given for it,
 /// whatever is asked.
 fn ranked(settings: &Settings, found: &[Vec<FoundUnit>], k: usize) -> String {
     let (haystack, variants) = (haystack(), settings.variants());

@@ -144,8 +144,8 @@ impl ModelPool {
         offered
     }
 
-    /// Returns the part of the running service: the pool with its members. Members that do not
-    /// offer the model are `refused`, and those whose stream is not open yet are `joining`.
+    /// Returns the pool's node for the tree of running parts. Members that do not offer the model
+    /// are `refused`, and those whose stream is not open yet are `joining`.
     pub(crate) async fn node(&self) -> RunningPart {
         let mut node = self.pool.node();
         if let Some(identity) = self.shared.identity() {

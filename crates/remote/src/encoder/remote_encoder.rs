@@ -87,8 +87,8 @@ impl RemoteEncoder {
         self.embedded_tokens.load(Ordering::Relaxed)
     }
 
-    /// Returns the tree node of the encoder: the pool with its members. Members that do not offer
-    /// the model are `refused`, and those whose stream is not open yet are `joining`.
+    /// Returns the pool's node for the tree of running parts. Members that do not offer the model
+    /// are `refused`, and those whose stream is not open yet are `joining`.
     pub async fn node(&self) -> RunningPart {
         self.model_pool.node().await.with_queue(self.gate.in_use(), self.gate.capacity())
     }

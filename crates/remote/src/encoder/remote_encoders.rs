@@ -104,7 +104,8 @@ impl RemoteEncoders {
         }
     }
 
-    /// Returns the tree nodes of all models, each as [`RemoteEncoder::node`].
+    /// Returns the nodes of all models for the tree of running parts, each as
+    /// [`RemoteEncoder::node`].
     pub async fn nodes(&self) -> Vec<RunningPart> {
         let models = self.known.lock().await.models.clone();
         let mut nodes = Vec::with_capacity(models.len());

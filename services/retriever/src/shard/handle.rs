@@ -153,7 +153,7 @@ impl ShardHandle {
         checked.await.unwrap_or(false)
     }
 
-    /// Returns the entry in the status tree.
+    /// Returns the shard's node for the tree of running parts.
     pub(crate) fn node(&self) -> RunningPart {
         let (accepting, searching) = (self.accepting.node(), self.searching.node());
         let parts = vec![accepting, searching, self.schedule.searches.node(), self.tally.node()];

@@ -1,4 +1,7 @@
 //! Rows of `chunks`.
+//!
+//! The arrays of `batch` stand in the order of the columns in `schema.rs`. Two text columns in
+//! another order would be stored swapped.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! Rows of `sources`.
+//!
+//! The arrays of `batch` stand in the order of the columns in `schema.rs`. Two text columns in
+//! another order would be stored swapped.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};

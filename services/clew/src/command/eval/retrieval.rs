@@ -111,7 +111,7 @@ struct Measurement<'a> {
 }
 
 impl Measurement<'_> {
-    /// Adds the rankings of a haystack's questions to `tallies`, one for each way.
+    /// Adds the rankings of a haystack's questions to `tallies`, one for each variant.
     async fn measure(&mut self, haystack: &Haystack, tallies: &mut [Tally]) -> anyhow::Result<()> {
         if haystack.questions.is_empty() {
             return Ok(());

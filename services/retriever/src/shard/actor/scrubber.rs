@@ -55,7 +55,7 @@ impl Tally {
         &self.breaches[place]
     }
 
-    /// Returns the entry in the status tree.
+    /// Returns the scrubber's node for the tree of running parts.
     pub fn node(&self) -> RunningPart {
         let documents = self.documents.load(Ordering::Relaxed);
         let broken = Invariant::ALL.iter().filter_map(|invariant| {
