@@ -432,12 +432,15 @@ mod tests {
         report_progress(async || Ok(busy.clone()), true, progress).await;
         let mut read: Vec<_> = read.collect().await;
         assert_eq!(read.pop().unwrap().unwrap_err().code(), tonic::Code::DeadlineExceeded);
-        assert!(read.iter().all(|report| report.as_ref().is_ok_and(|report| !report.idle)));
+        assert!(
+            read.iter()
+                .all(|report| report.as_ref().is_ok_and(|report| report.pending_documents == 1))
+        );
 
         let (progress, read) = responses(1, Duration::from_secs(60));
         report_progress(async || Ok(Counts::default()), true, progress).await;
         let read: Vec<_> = read.collect().await;
-        assert!(matches!(read.as_slice(), [Ok(report)] if report.idle));
+        assert!(matches!(read.as_slice(), [Ok(report)] if report.pending_documents == 0));
     }
 
     #[test]
