@@ -429,7 +429,7 @@ mod tests {
     async fn a_watch_that_nobody_reads_does_not_end_as_if_all_was_indexed() {
         let busy = Counts { pending: 1, ..Counts::default() };
         let (progress, read) = responses(1, Duration::from_secs(60));
-        report_progress(async || Ok(busy.clone()), true, progress).await;
+        report_progress(async || Ok(busy), true, progress).await;
         let mut read: Vec<_> = read.collect().await;
         assert_eq!(read.pop().unwrap().unwrap_err().code(), tonic::Code::DeadlineExceeded);
         assert!(

@@ -2,18 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
+#[path = "shared/kept.rs"]
+mod kept;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use clew_core::{
-    DraftTask, DraftedClues, Error, ErrorKind, FormTask, KeptMemory, MemoryEncoder, MemoryText,
-    NoMemoryModel, Task,
+    DraftTask, DraftedClues, Error, ErrorKind, FormTask, MemoryEncoder, MemoryText, NoMemoryModel,
+    Task,
 };
 use clew_memory_encoder::{MemoryModelConfig, MemoryPool, memory_encoder};
 use clew_model::memory::{MemorySnapshot, SlotData, SnapshotFormat};
 use tokio::sync::watch;
+
+use self::kept::Kept;
 
 /// Maximum time that a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,36 +47,6 @@ fn text(title: &str, text: impl Into<String>) -> MemoryText {
 
 fn task(texts: Vec<MemoryText>) -> FormTask {
     FormTask { ratio: 4, begun: None, texts }
-}
-
-/// Snapshot, and how often it was fetched.
-struct Kept {
-    key: String,
-    bytes: Arc<Vec<u8>>,
-    fetched: AtomicUsize,
-}
-
-impl Kept {
-    fn new(number: u128, bytes: Vec<u8>) -> Self {
-        let key = format!("{number:032x}");
-        Self { key, bytes: Arc::new(bytes), fetched: AtomicUsize::new(0) }
-    }
-
-    fn fetched(&self) -> usize {
-        self.fetched.load(Ordering::SeqCst)
-    }
-}
-
-#[async_trait]
-impl KeptMemory for Kept {
-    fn key(&self) -> &str {
-        &self.key
-    }
-
-    async fn bytes(&self, _deadline: Instant) -> Result<Arc<Vec<u8>>, Error> {
-        self.fetched.fetch_add(1, Ordering::SeqCst);
-        Ok(Arc::clone(&self.bytes))
-    }
 }
 
 async fn formed(pool: &MemoryPool, number: u128, words: usize) -> Kept {

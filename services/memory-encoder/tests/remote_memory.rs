@@ -3,14 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
+#[path = "shared/kept.rs"]
+mod kept;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use clew_core::{
-    DraftTask, DraftedClues, Error, ErrorKind, FormTask, KeptMemory, MemoryEncoder, MemoryText,
-    Task,
+    DraftTask, DraftedClues, Error, ErrorKind, FormTask, MemoryEncoder, MemoryText, Task,
 };
 use clew_memory_encoder::service::{EncoderEndpoint, OfferedModel};
 use clew_memory_encoder::{EncoderConfig, EncoderPool, MemoryModelConfig, MemoryPool};
@@ -25,6 +25,8 @@ use futures::future::join_all;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tonic::Code;
+
+use self::kept::Kept;
 
 /// Maximum time that a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -121,36 +123,6 @@ async fn remote(servers: &[&Server]) -> Arc<RemoteMemoryEncoder> {
 fn task(words: usize) -> FormTask {
     let text = "the roof is flat and sunny ".repeat(words);
     FormTask { ratio: 2, begun: None, texts: vec![MemoryText { title: "Bees".to_owned(), text }] }
-}
-
-/// Stored memory that counts how often it was fetched.
-struct Kept {
-    key: String,
-    bytes: Arc<Vec<u8>>,
-    fetched: AtomicUsize,
-}
-
-impl Kept {
-    fn new(number: u128, bytes: Vec<u8>) -> Self {
-        let key = format!("{number:032x}");
-        Self { key, bytes: Arc::new(bytes), fetched: AtomicUsize::new(0) }
-    }
-
-    fn fetched(&self) -> usize {
-        self.fetched.load(Ordering::SeqCst)
-    }
-}
-
-#[async_trait]
-impl KeptMemory for Kept {
-    fn key(&self) -> &str {
-        &self.key
-    }
-
-    async fn bytes(&self, _deadline: Instant) -> Result<Arc<Vec<u8>>, Error> {
-        self.fetched.fetch_add(1, Ordering::SeqCst);
-        Ok(Arc::clone(&self.bytes))
-    }
 }
 
 async fn draft(encoder: &dyn MemoryEncoder, memory: &Kept, question: &str) -> DraftedClues {
