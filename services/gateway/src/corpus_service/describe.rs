@@ -7,10 +7,12 @@ use clew_proto::corpus::v1 as wire;
 
 /// Converts counts for the wire.
 pub(crate) fn counts_to_wire(counts: &Counts) -> wire::CorpusCounts {
+    let pending = counts.pending.saturating_add(counts.retrying);
     wire::CorpusCounts {
         documents: counts.accepted,
-        indexed_documents: counts.accepted - counts.pending - counts.retrying - counts.set_aside,
-        pending_documents: counts.pending + counts.retrying,
+        // Counts come from other nodes, so nothing about them is certain.
+        indexed_documents: counts.accepted.saturating_sub(pending).saturating_sub(counts.set_aside),
+        pending_documents: pending,
         failed_documents: counts.set_aside,
         chunks: counts.chunks,
         tokens: counts.tokens,
