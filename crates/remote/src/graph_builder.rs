@@ -52,6 +52,16 @@ impl RemoteGraphBuilders {
         let role = Some(Role::GraphBuilder);
         Ok(Self { builders: node.pool(role, "graph-builders", SERVICE, CREDITS).await? })
     }
+
+    /// Returns the graph builders that the roles of `node` share ([`clew_node::SharedSeams`]):
+    /// those of this process, or else those of the cluster.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::of`].
+    pub async fn shared(node: &Node) -> Result<Arc<dyn GraphBuilders>, Error> {
+        let connect = async { Ok(Arc::new(Self::of(node).await?) as Arc<dyn GraphBuilders>) };
+        node.seams().graph_builders.or_connect(connect).await
+    }
 }
 
 impl GraphBuilders for RemoteGraphBuilders {

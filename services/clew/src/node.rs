@@ -107,11 +107,10 @@ pub async fn load_encoders(config: &EncoderConfig) -> Result<EncoderPools, Error
 
 /// Returns the folder of the embedding model. Returns `None` if the model runs elsewhere.
 fn model_folder(config: &EncoderConfig) -> Result<Option<PathBuf>, Error> {
-    match &config.model {
-        _ if !config.needs_folder() => Ok(None),
-        Some(folder) => Ok(Some(folder.clone())),
-        None => default_model().map(Some),
+    if !config.needs_folder() {
+        return Ok(None);
     }
+    config.model.clone().map_or_else(default_model, Ok).map(Some)
 }
 
 /// Returns the folder of the model that `make setup` installed in the workspace of the current

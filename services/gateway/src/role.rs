@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Encoders, Error, GraphBuilders, Limits, MemoryEncoder, SystemClock};
+use clew_core::{Error, Limits, SystemClock};
 use clew_node::{Node, NodeServer};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
@@ -66,19 +66,12 @@ async fn seams(
     node: &Arc<Node>,
     remote_encoder: RemoteEncoderConfig,
 ) -> Result<GatewaySeams, Error> {
-    let shared = node.seams();
-    let encoders =
-        async { Ok(RemoteEncoders::of(node, remote_encoder).await? as Arc<dyn Encoders>) };
-    let encoders = shared.encoders.or_connect(encoders).await?;
-    let graph_builders =
-        async { Ok(Arc::new(RemoteGraphBuilders::of(node).await?) as Arc<dyn GraphBuilders>) };
-    let memory_encoder =
-        async { Ok(Arc::new(RemoteMemoryEncoder::of(node).await?) as Arc<dyn MemoryEncoder>) };
+    let encoders = RemoteEncoders::shared(node, remote_encoder).await?;
     Ok(GatewaySeams {
         reasoners: Arc::new(RemoteReasoners::of(node, Arc::clone(&encoders)).await?),
         encoders,
-        graph_builders: shared.graph_builders.or_connect(graph_builders).await?,
-        memory_encoder: shared.memory_encoder.or_connect(memory_encoder).await?,
+        graph_builders: RemoteGraphBuilders::shared(node).await?,
+        memory_encoder: RemoteMemoryEncoder::shared(node).await?,
         reranker: Arc::new(RemoteReranker::of(node).await?),
         clock: Arc::new(SystemClock),
     })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Encoders, Error, Limits};
+use clew_core::{Error, Limits};
 use clew_node::{Node, NodeServer};
 use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
 use clew_remote::{RemoteEncoderConfig, RemoteEncoders, SharedReplies};
@@ -26,9 +26,7 @@ pub async fn start(
     remote_encoder: RemoteEncoderConfig,
 ) -> Result<(), Error> {
     config.validate()?;
-    let connect =
-        async { Ok(RemoteEncoders::of(node, remote_encoder).await? as Arc<dyn Encoders>) };
-    let encoders = node.seams().encoders.or_connect(connect).await?;
+    let encoders = RemoteEncoders::shared(node, remote_encoder).await?;
     let judgement = Judgement::load(config, encoders, Some(SharedReplies::of(node))).await?;
     let model = judgement.model.clone();
     node.seams().generator.offer(model.clone());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Encoders, Error, GraphBuilders, Limits, MemoryEncoder, SystemClock};
+use clew_core::{Error, Limits, SystemClock};
 use clew_node::{Node, NodeServer, Stop};
 use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
 use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
@@ -65,17 +65,10 @@ async fn seams(
     tried: &Tried,
     remote_encoder: RemoteEncoderConfig,
 ) -> Result<ShardSeams, Error> {
-    let shared = node.seams();
-    let encoders =
-        async { Ok(RemoteEncoders::of(node, remote_encoder).await? as Arc<dyn Encoders>) };
-    let graph_builders =
-        async { Ok(Arc::new(RemoteGraphBuilders::of(node).await?) as Arc<dyn GraphBuilders>) };
-    let memory_encoder =
-        async { Ok(Arc::new(RemoteMemoryEncoder::of(node).await?) as Arc<dyn MemoryEncoder>) };
     Ok(ShardSeams {
-        encoders: shared.encoders.or_connect(encoders).await?,
-        graph_builders: shared.graph_builders.or_connect(graph_builders).await?,
-        memory_encoder: shared.memory_encoder.or_connect(memory_encoder).await?,
+        encoders: RemoteEncoders::shared(node, remote_encoder).await?,
+        graph_builders: RemoteGraphBuilders::shared(node).await?,
+        memory_encoder: RemoteMemoryEncoder::shared(node).await?,
         clock: Arc::new(SystemClock),
         snapshots: tried.snapshots(),
     })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_cluster::{Members, Role};
-use clew_core::Error;
+use clew_core::{Encoders, Error};
 use clew_node::{Node, addresses};
 use clew_runtime::tree::RunningPart;
 use tokio::sync::watch;
@@ -46,6 +46,19 @@ impl RemoteEncoders {
         node.keep(look(Arc::clone(&encoders), drawn));
         node.parts().add_all(move || picture.borrow().clone());
         Ok(encoders)
+    }
+
+    /// Returns the encoders that the roles of `node` share ([`clew_node::SharedSeams`]): those of
+    /// this process, or else those of the cluster.
+    ///
+    /// # Errors
+    /// Returns the errors of [`RemoteEncoders::of`].
+    pub async fn shared(
+        node: &Node,
+        config: RemoteEncoderConfig,
+    ) -> Result<Arc<dyn Encoders>, Error> {
+        let connect = async { Ok(Self::of(node, config).await? as Arc<dyn Encoders>) };
+        node.seams().encoders.or_connect(connect).await
     }
 }
 

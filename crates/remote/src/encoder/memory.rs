@@ -53,6 +53,15 @@ impl RemoteMemoryEncoder {
         Ok(Self::new(node.pool(Some(Role::Encoder), "memory encoders", SERVICE, CREDITS).await?))
     }
 
+    /// Returns the memory encoder that the roles of `node` share ([`clew_node::SharedSeams`]).
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::of`].
+    pub async fn shared(node: &Node) -> Result<Arc<dyn MemoryEncoder>, Error> {
+        let connect = async { Ok(Arc::new(Self::of(node).await?) as Arc<dyn MemoryEncoder>) };
+        node.seams().memory_encoder.or_connect(connect).await
+    }
+
     /// Creates a client of the memory models of `encoders`, which all have the same model or none.
     pub fn new(encoders: Pool) -> Self {
         Self { encoders, described: Described::new("NO_MEMORY_MODEL", BELIEVED) }
