@@ -122,9 +122,10 @@ pub use seam::shard::{Accepting, Shard, ShardAdmin, ShardSearch, ShardStore};
 pub use settings::{Chunking, CorpusSettings};
 pub use shape::{CorpusTree, CorpusTreeNode, DocumentShape};
 pub use shard::{
-    Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentState,
-    DocumentStatus, Erasure, ErasureScan, ExportPage, ExportedRows, FailureStatus, Forgotten, Hit,
-    HoldingSnapshot, IfThere, Invariant, Leftover, ListQuery, Novelty, Stage, StoredDocument,
+    Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, Counts,
+    DocumentState, DocumentStatus, Erasure, ErasureScan, ExportPage, ExportedRows, FailureStatus,
+    Forgotten, Hit, HoldingSnapshot, IfThere, Invariant, Leftover, ListQuery, Novelty, Stage,
+    StoredDocument,
 };
 pub use signs::{EntityVectors, Like, Signs, cosine_of_signs, signs_apart};
 pub use snapshot::{

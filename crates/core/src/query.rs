@@ -63,7 +63,7 @@ pub enum Grouping {
 }
 
 /// Half-open range of event times; a missing bound is open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TimeRange {
     /// Earliest event time, included.
     pub from: Option<Timestamp>,
@@ -100,7 +100,7 @@ impl TimeRange {
 }
 
 /// Filter on the chunks that may be found, applied before scoring. All parts must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter {
     /// Documents that may be found; empty means all.
     pub documents: Vec<DocumentId>,

@@ -25,6 +25,8 @@ pub struct CandidateQuery {
     pub limit: usize,
     /// Whether to compare every vector instead of asking the vector index.
     pub exact: bool,
+    /// Whether to return what is shown of each chunk.
+    pub with_texts: bool,
 }
 
 /// Rankings of one shard, best first. A ranking that was not requested is empty.
@@ -52,6 +54,15 @@ pub struct Hit {
     pub version: Version,
     /// Position among the document's chunks, from 0.
     pub ordinal: u32,
+    /// Score in its ranking.
+    pub score: f32,
+    /// What is shown of it, if that was asked for.
+    pub shown: Option<ChunkText>,
+}
+
+/// What is shown of a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkText {
     /// Range of the document's text.
     pub span: Span,
     /// Text of the passage.
@@ -60,8 +71,17 @@ pub struct Hit {
     pub title: String,
     /// Time when what it tells of happened.
     pub event_time: Option<Timestamp>,
-    /// Score in its ranking.
-    pub score: f32,
+}
+
+/// Chunk of a version of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChunkRef {
+    /// Id of the document.
+    pub document_id: DocumentId,
+    /// Version of the document.
+    pub version: Version,
+    /// Position among the document's chunks, from 0.
+    pub ordinal: u32,
 }
 
 /// Result of sending a document.

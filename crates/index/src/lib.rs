@@ -98,3 +98,4 @@ pub use values::nodes::{
     StructuredDocument,
 };
 pub use values::offer::{Offer, OfferResult};
+pub use values::vector_memory::VectorMemory;

@@ -1,9 +1,10 @@
 //! Reads of a shard: views of one state, and the searches, listings and checks that work on them.
 
-mod attainable;
 mod check;
 mod export;
 pub(crate) mod reader;
+pub(crate) mod resident;
 mod search;
 mod structure;
+pub(crate) mod table_view;
 pub(crate) mod view;

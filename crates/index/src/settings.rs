@@ -7,6 +7,7 @@ use clew_core::{CorpusName, CorpusSettings, Recipe, Recipes};
 use crate::catalogue::record::Wanted;
 use crate::error::{Error, Result};
 use crate::table::vectors::VectorColumn;
+use crate::values::vector_memory::VectorMemory;
 
 /// Settings that a shard is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct ShardSettings {
     pub first: String,
     /// Limits of maintenance and of retries.
     pub tuning: Tuning,
+    /// Room for the directions of vectors that searches keep in memory.
+    pub memory: VectorMemory,
 }
 
 impl ShardSettings {
@@ -42,6 +45,7 @@ impl ShardSettings {
             searched: corpus.encoder.fingerprint(),
             first: corpus.first_encoder().fingerprint(),
             tuning: Tuning::default(),
+            memory: VectorMemory::default(),
         }
     }
 

@@ -17,12 +17,16 @@ use std::convert::Infallible;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use arrow::record_batch::RecordBatch;
 use tokio::sync::oneshot;
 
 use crate::catalogue::Catalogue;
 use crate::catalogue::reading::Reading;
-use crate::error::{Error, Result};
+use crate::catalogue::record::Wanted;
+use crate::error::{Error, Operation, Result};
 use crate::read::reader::ShardReader;
+use crate::read::resident::{Fragments, FragmentsReading};
+use crate::read::table_view::{Handed, TableView};
 use crate::read::view::{Publisher, Snapshot};
 use crate::settings::{ShardSettings, Takeover};
 use crate::storage::Storage;
@@ -42,6 +46,8 @@ pub struct ShardWriter {
     pub(crate) failures: Stored,
     pub(crate) catalogue: Catalogue,
     pub(crate) publisher: Publisher,
+    /// What each view hands on to the next.
+    handed: HandedOn,
     pub(crate) erasure: ErasureMark,
     pub(crate) memories: MemoryFiles,
     place: Storage,
@@ -81,32 +87,33 @@ impl ShardWriter {
             table.ensure_text_index().await?;
             Ok::<_, Error>(table)
         };
-        let sources = open(TableKind::Sources).await?;
-        let chunks = open(TableKind::Chunks).await?;
+        let mut sources = open(TableKind::Sources).await?;
+        let mut chunks = open(TableKind::Chunks).await?;
         chunks.ensure_vectors(&settings.vectors).await?;
-        let nodes = open(TableKind::Nodes).await?;
-        let failures = open(TableKind::Failures).await?;
+        let mut nodes = open(TableKind::Nodes).await?;
+        let mut failures = open(TableKind::Failures).await?;
         let erasure = ErasureMark::read(place, number).await?;
         let memories = MemoryFiles::open(place).await?;
-        let catalogue = Catalogue::new(settings.wanted());
-        let shown = shown([&sources, &chunks, &nodes], &settings, catalogue.clone()).await?;
-        let publisher = Publisher::new(shown);
-        let mut shard = Self {
+        let tables = [&mut sources, &mut chunks, &mut nodes, &mut failures];
+        let (catalogue, fragments) = read(tables, settings.wanted()).await?;
+        let handed = HandedOn::new(fragments, &settings);
+        let shown =
+            shown([&sources, &chunks, &nodes], &settings, catalogue.clone(), &handed).await?;
+        Ok(Self {
             settings,
             sources,
             chunks,
             nodes,
             failures,
             catalogue,
-            publisher,
+            publisher: Publisher::new(shown),
+            handed,
             erasure,
             memories,
             place: place.clone(),
             settled_at: Instant::now(),
-            is_in_doubt: true,
-        };
-        shard.reload().await?;
-        Ok(shard)
+            is_in_doubt: false,
+        })
     }
 
     /// Returns a reader. It sees each write as soon as the write has returned.
@@ -138,7 +145,7 @@ impl ShardWriter {
     }
 
     /// Changes the wanted recipes and vectors while the shard is open. Vector columns that are no
-    /// longer wanted are left to maintenance.
+    /// longer wanted are left to maintenance, and the room for vectors stays as it is.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if a dimension is out of range, [`Error::Mismatch`] if there are
@@ -150,7 +157,8 @@ impl ShardWriter {
         self.chunks.ensure_vectors(&settings.vectors).await?;
         self.chunks.sync().await?;
         self.catalogue = self.catalogue.wanting(settings.wanted());
-        self.settings = settings;
+        let memory = self.settings.memory.clone();
+        self.settings = ShardSettings { memory, ..settings };
         self.settled_at = Instant::now();
         self.publish().await?;
         self.end_write();
@@ -172,24 +180,9 @@ impl ShardWriter {
     pub async fn reload(&mut self) -> Result<()> {
         self.is_in_doubt = true;
         let tables = [&mut self.sources, &mut self.chunks, &mut self.nodes, &mut self.failures];
-        for table in tables {
-            table.refresh().await?;
-            // A later write that changes nothing is acknowledged without a commit, so the rows that
-            // it relies on must be on disk.
-            table.sync().await?;
-        }
-        let mut reading = Reading::default();
-        for table in [&self.sources, &self.chunks, &self.nodes, &self.failures] {
-            let columns = Reading::columns(table.kind());
-            table.scan(columns, |batch| reading.add(table.kind(), batch)).await?;
-        }
-        let mut catalogue = Catalogue::new(self.settings.wanted());
-        let (documents, upper) = reading.finish();
-        for (id, found) in documents {
-            catalogue.change(&id, |facts| *facts = found);
-        }
-        catalogue.add_upper(upper);
+        let (catalogue, fragments) = read(tables, self.settings.wanted()).await?;
         self.catalogue = catalogue;
+        self.handed = HandedOn::new(fragments, &self.settings);
         self.publish().await?;
         self.is_in_doubt = false;
         Ok(())
@@ -216,10 +209,59 @@ impl ShardWriter {
     /// Publishes the current state to readers.
     pub(crate) async fn publish(&mut self) -> Result<()> {
         let tables = [&self.sources, &self.chunks, &self.nodes];
-        let shown = shown(tables, &self.settings, self.catalogue.clone()).await?;
+        let catalogue = self.catalogue.clone();
+        let shown = shown(tables, &self.settings, catalogue, &self.handed).await?;
         self.publisher.publish(shown);
         Ok(())
     }
+}
+
+/// What the views of a shard hand on, by table.
+#[derive(Clone, Debug)]
+struct HandedOn {
+    chunks: Handed,
+    sources: Handed,
+}
+
+impl HandedOn {
+    /// Starts with the fragments of `chunks`. Those of `sources` are read when whole documents are
+    /// searched.
+    fn new(chunks: Fragments, settings: &ShardSettings) -> Self {
+        let memory = &settings.memory;
+        let sources = Handed::new(Fragments::default(), memory.clone());
+        Self { chunks: Handed::new(chunks, memory.clone()), sources }
+    }
+}
+
+/// Reads the documents of a shard and the rows of `chunks` from the tables' newest versions.
+async fn read(tables: [&mut Stored; 4], wanted: Wanted) -> Result<(Catalogue, Fragments)> {
+    let mut reading = Reading::default();
+    let mut fragments = Fragments::default();
+    for table in tables {
+        table.refresh().await?;
+        // A later write that changes nothing is acknowledged without a commit, so the rows that it
+        // relies on must be on disk.
+        table.sync().await?;
+        let kind = table.kind();
+        let mut rows = FragmentsReading::default();
+        let read = |batch: &RecordBatch| {
+            if kind == TableKind::Chunks {
+                rows.add(kind, batch)?;
+            }
+            reading.add(kind, batch)
+        };
+        table.scan(Reading::columns(kind), read).await?;
+        if kind == TableKind::Chunks {
+            fragments = rows.all(&*table.dataset(Operation::Read).await?);
+        }
+    }
+    let mut catalogue = Catalogue::new(wanted);
+    let (documents, upper) = reading.finish();
+    for (id, found) in documents {
+        catalogue.change(&id, |facts| *facts = found);
+    }
+    catalogue.add_upper(upper);
+    Ok((catalogue, fragments))
 }
 
 /// Pins the documents, chunks and nodes as they are now, for a view.
@@ -227,21 +269,28 @@ async fn shown(
     [sources, chunks, nodes]: [&Stored; 3],
     settings: &ShardSettings,
     catalogue: Catalogue,
-) -> Result<impl FnOnce(oneshot::Sender<Infallible>) -> Snapshot> {
+    handed: &HandedOn,
+) -> Result<impl FnOnce(oneshot::Sender<Infallible>) -> Snapshot + use<>> {
     let vectors = Vectors {
         there: chunks.vectors(&settings.first).await?,
         wanted: settings.vectors.iter().map(|column| column.name.clone()).collect(),
         searched: settings.searched.clone(),
     };
-    let (sources, chunks) = (sources.pinned().await?, chunks.pinned().await?);
-    let (nodes, corpus) = (nodes.pinned().await?, settings.corpus.clone());
-    let max_children = settings.max_children();
+    let (sources, source_files) = sources.pinned().await?;
+    let (chunks, chunk_files) = chunks.pinned().await?;
+    let (nodes, _) = nodes.pinned().await?;
+    let source_rows = TableView::new(TableKind::Sources, source_files, handed.sources.clone());
+    let chunk_rows = TableView::new(TableKind::Chunks, chunk_files, handed.chunks.clone());
+    chunk_rows.catch_up(&vectors.there).await?;
+    let (corpus, max_children) = (settings.corpus.clone(), settings.max_children());
     Ok(move |held| Snapshot {
         corpus,
         vectors,
         sources,
         chunks,
         nodes,
+        chunk_rows,
+        source_rows,
         max_children,
         catalogue,
         upper: OnceLock::new(),

@@ -73,9 +73,16 @@ impl Stored {
         &self.fence
     }
 
-    /// Returns a handle that stays at the current version.
-    pub(crate) async fn pinned(&self) -> Result<Table> {
-        self.run(Operation::Read, self.table.query_snapshot()).await
+    /// Returns a handle that stays at the current version, and the version's files.
+    pub(crate) async fn pinned(&self) -> Result<(Table, Arc<Dataset>)> {
+        let table = self.run(Operation::Read, self.table.query_snapshot()).await?;
+        match table.dataset() {
+            Some(shown) => {
+                let dataset = self.run(Operation::Read, shown.get()).await?;
+                Ok((table, dataset))
+            }
+            None => Err(self.error(Operation::Read, "the table is not a local one".into())),
+        }
     }
 
     /// Adds rows in one commit.
@@ -107,13 +114,13 @@ impl Stored {
         Ok(())
     }
 
-    /// Calls `visit` with every batch of the given columns.
+    /// Calls `visit` with every batch of the given columns and the rows' numbers.
     pub(crate) async fn scan(
         &self,
         columns: &[&str],
         visit: impl FnMut(&RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        let query = self.table.query().select(Select::columns(columns));
+        let query = self.table.query().select(Select::columns(columns)).with_row_id();
         scan(self.kind, query, visit).await
     }
 

@@ -9,3 +9,4 @@ pub(crate) mod ids;
 pub(crate) mod nodes;
 pub(crate) mod offer;
 pub(crate) mod vector;
+pub(crate) mod vector_memory;

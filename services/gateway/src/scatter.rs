@@ -1,13 +1,16 @@
-//! Search over all shards of a corpus: embed once, ask every shard, fuse.
+//! Search over all shards of a corpus: embed once, have every shard rank, fuse, and read the texts
+//! of the best.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::fusion::{self, Rule};
 use clew_core::{
-    Account, CandidateQuery, Candidates, Cost, Encoders, Error, Evidence, Grouping, Hit, Limits,
-    Partial, Priority, Query, Retrieved, Retriever, SearchMode, Shard, TextKind,
+    Account, CandidateQuery, Candidates, ChunkRef, ChunkText, Cost, Encoders, Error, Evidence,
+    Grouping, Hit, Limits, Partial, Priority, Query, Retrieved, Retriever, SearchMode, Shard,
+    ShardIndex, TextKind,
 };
 use clew_runtime::fair_queue::FairQueue;
 use clew_runtime::timing::{Part, measured};
@@ -79,21 +82,70 @@ impl Scatter {
             grouping: query.grouping,
             limit: fusion::candidates_for(query.mode, query.k),
             exact: query.exact,
+            with_texts: false,
         };
         // A shard that does not answer costs its part of the result, not the whole.
-        let deadline = self.shards.deadline(deadline);
-        let asking = |shard: Arc<dyn Shard>| async move { shard.candidates(asked, deadline).await };
+        let until = self.shards.deadline(deadline);
+        let asking = |shard: Arc<dyn Shard>| async move {
+            Ok((shard.index(), shard.candidates(asked, until).await?))
+        };
         let Partial { found, shards_missing } = self.shards.ask_all(asking).await?;
         cost.shards_searched += corpus.shards().len() as u64;
-        Ok(Retrieved { evidence: fuse(gather(found), query), shards_missing, cost })
+        let ranked = fuse(gather(found), query);
+        let Partial { found: evidence, shards_missing: more } =
+            self.read(ranked, query.k, deadline).await?;
+        let missing: BTreeSet<ShardIndex> = shards_missing.into_iter().chain(more).collect();
+        Ok(Retrieved { evidence, shards_missing: missing.into_iter().collect(), cost })
+    }
+
+    /// Reads what is shown of the best `k` hits. The next ones take the place of those that were
+    /// replaced or forgotten since they were ranked.
+    async fn read(
+        &self,
+        ranked: Vec<Found>,
+        k: usize,
+        deadline: Instant,
+    ) -> Result<Partial<Vec<Evidence>>, Error> {
+        let mut read = Vec::with_capacity(k);
+        let mut missing = BTreeSet::new();
+        let mut rest = ranked.into_iter();
+        loop {
+            let best: Vec<Found> = rest.by_ref().take(k - read.len()).collect();
+            if best.is_empty() {
+                let missing: Vec<_> = missing.into_iter().collect();
+                return Ok(Partial::whole(read).missing(missing));
+            }
+            let mut unread: BTreeMap<ShardIndex, Vec<ChunkRef>> = BTreeMap::new();
+            for found in best.iter().filter(|found| found.hit.shown.is_none()) {
+                unread.entry(found.shard).or_default().push(found.chunk());
+            }
+            let mut texts = HashMap::new();
+            if !unread.is_empty() {
+                let until = self.shards.deadline(deadline);
+                let wanted = &unread;
+                let asking = |shard: Arc<dyn Shard>| async move {
+                    let wanted = wanted.get(&shard.index()).map_or(&[][..], Vec::as_slice);
+                    shard.chunks(wanted, until).await
+                };
+                let concerned = |shard| wanted.contains_key(&shard);
+                let answer = self.shards.ask(concerned, asking).await?;
+                missing.extend(answer.shards_missing);
+                texts.extend(answer.found.into_iter().flatten());
+            }
+            read.extend(best.into_iter().filter_map(|found| {
+                let chunk = found.chunk();
+                let shown = found.hit.shown.clone().or_else(|| texts.remove(&chunk))?;
+                Some(found.evidence(shown))
+            }));
+        }
     }
 }
 
 /// Candidates of all shards, and the number that fusion needs.
 #[derive(Default)]
 struct Gathered {
-    dense: Vec<Hit>,
-    sparse: Vec<Hit>,
+    dense: Vec<(ShardIndex, Hit)>,
+    sparse: Vec<(ShardIndex, Hit)>,
     /// BM25 score that all words of the query would make together: the highest of the shards'
     /// attainable scores. `None` if a shard with hits does not know its own. A shard that lacks a
     /// word has a lower attainable score; by that measure its hits on the other words would look
@@ -102,71 +154,90 @@ struct Gathered {
 }
 
 /// Combines the candidates of the shards.
-fn gather(found: Vec<Candidates>) -> Gathered {
+fn gather(found: Vec<(ShardIndex, Candidates)>) -> Gathered {
     let mut all = Gathered::default();
     let mut is_attainable_known = true;
-    for candidates in found {
-        all.dense.extend(candidates.dense);
+    for (shard, candidates) in found {
+        all.dense.extend(candidates.dense.into_iter().map(|hit| (shard, hit)));
         let attainable = candidates.attainable.filter(|attainable| *attainable > 0.0);
         is_attainable_known &= attainable.is_some() || candidates.sparse.is_empty();
         all.attainable = all.attainable.into_iter().chain(attainable).reduce(f32::max);
-        all.sparse.extend(candidates.sparse);
+        all.sparse.extend(candidates.sparse.into_iter().map(|hit| (shard, hit)));
     }
     all.attainable = all.attainable.filter(|_| is_attainable_known);
     all
 }
 
-/// Fuses the candidates into the best `k` passages.
-fn fuse(gathered: Gathered, query: &Query) -> Vec<Evidence> {
+/// Hit with its place in the fused ranking.
+struct Found {
+    shard: ShardIndex,
+    hit: Hit,
+    score: f32,
+    dense_score: Option<f32>,
+    sparse_score: Option<f32>,
+}
+
+impl Found {
+    fn chunk(&self) -> ChunkRef {
+        let Hit { document_id, version, ordinal, .. } = &self.hit;
+        ChunkRef { document_id: document_id.clone(), version: *version, ordinal: *ordinal }
+    }
+
+    fn evidence(self, shown: ChunkText) -> Evidence {
+        let Hit { chunk_id, document_id, version, .. } = self.hit;
+        let ChunkText { span, text, title, event_time } = shown;
+        Evidence {
+            chunk_id,
+            document_id,
+            version,
+            title,
+            span,
+            text,
+            event_time,
+            score: self.score,
+            dense_score: self.dense_score,
+            sparse_score: self.sparse_score,
+        }
+    }
+}
+
+/// Fuses the candidates, best first.
+fn fuse(gathered: Gathered, query: &Query) -> Vec<Found> {
     let Gathered { mut dense, mut sparse, attainable } = gathered;
     let rule = match attainable {
         None if !sparse.is_empty() => Rule::ReciprocalRank,
         _ => Rule::Coverage,
     };
-    dense.sort_by(|a, b| b.score.total_cmp(&a.score));
-    sparse.sort_by(|a, b| b.score.total_cmp(&a.score));
+    dense.sort_by(|(_, a), (_, b)| b.score.total_cmp(&a.score));
+    sparse.sort_by(|(_, a), (_, b)| b.score.total_cmp(&a.score));
 
     let key = |hit: &Hit| match query.grouping {
         Grouping::Chunks => (hit.document_id.clone(), Some(hit.chunk_id)),
         Grouping::Documents => (hit.document_id.clone(), None),
     };
-    let dense_keys: Vec<_> = dense.iter().map(|hit| (key(hit), hit.score)).collect();
+    let dense_keys: Vec<_> = dense.iter().map(|(_, hit)| (key(hit), hit.score)).collect();
     let share = |hit: &Hit| hit.score / attainable.unwrap_or(1.0);
-    let sparse_keys: Vec<_> = sparse.iter().map(|hit| (key(hit), share(hit))).collect();
-    let fused = fusion::fuse(&dense_keys, &sparse_keys, rule);
-    fused
-        .into_iter()
-        .take(query.k)
-        .filter_map(|item| {
-            let in_dense = item.dense.map(|place| &dense[place]);
-            let in_sparse = item.sparse.map(|place| &sparse[place]);
-            let score = match query.mode {
-                SearchMode::Hybrid => item.score,
-                // A ranking that is not fused keeps its own scores.
-                SearchMode::Dense | SearchMode::Sparse => in_dense.or(in_sparse)?.score,
-            };
-            let scores = (score, in_dense.map(|hit| hit.score), in_sparse.map(|hit| hit.score));
-            Some(evidence(in_dense.or(in_sparse)?, scores))
+    let sparse_keys: Vec<_> = sparse.iter().map(|(_, hit)| (key(hit), share(hit))).collect();
+    let fused = fusion::fuse(&dense_keys, &sparse_keys, rule).into_iter();
+    let found = |item: fusion::Fused<_>| {
+        let in_dense = item.dense.map(|place| &dense[place]);
+        let in_sparse = item.sparse.map(|place| &sparse[place]);
+        let (shard, hit) = in_dense.or(in_sparse)?;
+        let score = match query.mode {
+            SearchMode::Hybrid => item.score,
+            // A ranking that is not fused keeps its own scores.
+            SearchMode::Dense | SearchMode::Sparse => hit.score,
+        };
+        let score_of = |found: Option<&(ShardIndex, Hit)>| found.map(|(_, hit)| hit.score);
+        Some(Found {
+            shard: *shard,
+            hit: hit.clone(),
+            score,
+            dense_score: score_of(in_dense),
+            sparse_score: score_of(in_sparse),
         })
-        .collect()
-}
-
-fn evidence(
-    hit: &Hit,
-    (score, dense_score, sparse_score): (f32, Option<f32>, Option<f32>),
-) -> Evidence {
-    Evidence {
-        chunk_id: hit.chunk_id,
-        document_id: hit.document_id.clone(),
-        version: hit.version,
-        title: hit.title.clone(),
-        span: hit.span,
-        text: hit.text.clone(),
-        event_time: hit.event_time,
-        score,
-        dense_score,
-        sparse_score,
-    }
+    };
+    fused.filter_map(found).collect()
 }
 
 #[cfg(test)]
@@ -189,11 +260,8 @@ mod tests {
             document_id,
             version: Version(1),
             ordinal,
-            span: Span::new(0, 1),
-            text: "x".to_owned(),
-            title: String::new(),
-            event_time: None,
             score,
+            shown: None,
         }
     }
 
@@ -205,10 +273,9 @@ mod tests {
     fn order(answers: Vec<Candidates>, mode: SearchMode) -> Vec<String> {
         let mut query = Query::new("q", 10);
         query.mode = mode;
-        fuse(gather(answers), &query)
-            .iter()
-            .map(|evidence| evidence.document_id.to_string())
-            .collect()
+        let answers = (0..).map(ShardIndex).zip(answers).collect();
+        let fused = fuse(gather(answers), &query).into_iter();
+        fused.map(|found| found.hit.document_id.to_string()).collect()
     }
 
     #[test]

@@ -24,8 +24,8 @@ use tokio::task::JoinSet;
 use crate::grpc::shard_service::Shards;
 use crate::seams::ShardSeams;
 use crate::shard::claim::{Claim, not_owner};
-use crate::shard::derive::throttle::CpuSchedule;
 use crate::shard::metrics::CorporaGauges;
+use crate::shard::resources::Resources;
 use crate::shard::{ShardHandle, ShardLine};
 use crate::{RetrieverConfig, Tried};
 
@@ -75,7 +75,7 @@ pub struct ClusterRetriever {
 pub(crate) struct ClusterShards {
     pub(crate) registry: Registry,
     pub(crate) sharing: ClusterOptions,
-    schedule: CpuSchedule,
+    resources: Resources,
     /// Held while this node restores a corpus.
     pub(crate) restoring: tokio::sync::Mutex<()>,
     /// Held from reading settings until the shards have them, so that older settings never arrive
@@ -159,11 +159,11 @@ impl ClusterRetriever {
     pub async fn start(sharing: ClusterOptions) -> Result<Self, Error> {
         sharing.config.validate()?;
         let registry = Registry::open(&sharing.tried.location).await?;
-        let schedule = sharing.config.schedule();
+        let resources = sharing.config.resources();
         let inner = Arc::new(ClusterShards {
             registry,
             sharing,
-            schedule,
+            resources,
             restoring: tokio::sync::Mutex::default(),
             telling: tokio::sync::Mutex::default(),
             state: Mutex::default(),
@@ -415,7 +415,7 @@ impl ClusterShards {
             self.sharing.seams.clone(),
             self.sharing.config.clone(),
             claim.clone(),
-            self.schedule.clone(),
+            self.resources.clone(),
         );
         let handle = ShardHandle::start(line).await?;
         Ok(Some(Held { handle, claim, settings, is_leaving: false }))

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clew_cluster::RedisHealth;
 use clew_core::{CorpusSettings, Error, ErrorKind, Unusable, Violations};
-use clew_index::{ObjectStoreSettings, Probed, Registry, Snapshots, StorageUrl};
+use clew_index::{ObjectStoreSettings, Probed, Registry, Snapshots, StorageUrl, VectorMemory};
 use clew_runtime::fair_queue::{FairQueue, two_per_core};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::shard::derive::throttle::CpuSchedule;
+use crate::shard::resources::Resources;
 
 /// Section `storage`: access to the data directory and to snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -224,6 +224,11 @@ pub struct RetrieverConfig {
     /// 60,000. One that would wait longer is refused with a retry delay. A larger value lets bursts
     /// through and delays answers under continuous load.
     pub search_wait_ms: u64,
+    /// Maximum bytes of vectors that searches keep in memory, for all shards of this process, up to
+    /// 2^50; two bytes for each component of a vector, so 1 GiB holds 1.4 million vectors of 384
+    /// dimensions. A search of a shard that finds no room reads vectors from the shard's files, which
+    /// takes some milliseconds. Vectors are read into memory when they are first searched.
+    pub vector_memory_bytes: u64,
     /// Interval, in seconds, at which tables are checked for maintenance, 1 to 86,400.
     pub maintenance_interval_secs: u64,
     /// Interval, in seconds, between two checks of a hundred documents against the promises, 1 to
@@ -248,6 +253,7 @@ impl Default for RetrieverConfig {
             searches: 256,
             searches_at_once: 0,
             search_wait_ms: 2_000,
+            vector_memory_bytes: 1 << 30,
             maintenance_interval_secs: 5,
             check_interval_secs: 60,
             retention_interval_secs: 600,
@@ -278,6 +284,7 @@ impl RetrieverConfig {
         within("searches", self.searches.into(), 1, 10_000);
         within("searches_at_once", self.searches_at_once.into(), 0, 10_000);
         within("search_wait_ms", self.search_wait_ms, 1, 60_000);
+        within("vector_memory_bytes", self.vector_memory_bytes, 0, 1 << 50);
         within("maintenance_interval_secs", self.maintenance_interval_secs, 1, 86_400);
         within("check_interval_secs", self.check_interval_secs, 1, 86_400);
         within("retention_interval_secs", self.retention_interval_secs, 1, 86_400);
@@ -285,14 +292,15 @@ impl RetrieverConfig {
         violations.into_result()
     }
 
-    /// Returns the CPU scheduling of this process, over all its shards.
-    pub(crate) fn schedule(&self) -> CpuSchedule {
+    /// Returns what the shards of this process share.
+    pub(crate) fn resources(&self) -> Resources {
         let at_once = match self.searches_at_once {
             0 => two_per_core(),
             at_once => at_once as usize,
         };
         let patience = Duration::from_millis(self.search_wait_ms);
-        CpuSchedule::new(FairQueue::new("searches", at_once, patience))
+        let searches = FairQueue::new("searches", at_once, patience);
+        Resources::new(searches, VectorMemory::new(self.vector_memory_bytes))
     }
 
     pub(crate) fn check_interval(&self) -> Duration {

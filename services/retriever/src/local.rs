@@ -20,8 +20,8 @@ use tokio::task::JoinSet;
 use crate::local::lock::DirectoryLock;
 use crate::seams::ShardSeams;
 use crate::shard::claim::Claim;
-use crate::shard::derive::throttle::CpuSchedule;
 use crate::shard::metrics::CorporaGauges;
+use crate::shard::resources::Resources;
 use crate::shard::{ShardHandle, ShardLine};
 use crate::{RetrieverConfig, Tried, snapshots};
 
@@ -63,7 +63,7 @@ pub struct LocalRetriever {
     registry: Registry,
     seams: ShardSeams,
     config: RetrieverConfig,
-    schedule: CpuSchedule,
+    resources: Resources,
     /// Held while the set of corpora or the settings of one change. Readers never wait for it.
     changing: Mutex<()>,
     corpora: std::sync::RwLock<Known>,
@@ -95,7 +95,7 @@ impl LocalRetriever {
         let retriever = Self {
             registry,
             seams,
-            schedule: config.schedule(),
+            resources: config.resources(),
             config,
             changing: Mutex::new(()),
             corpora: std::sync::RwLock::default(),
@@ -220,7 +220,7 @@ impl LocalRetriever {
                 self.seams.clone(),
                 self.config.clone(),
                 self.claim(),
-                self.schedule.clone(),
+                self.resources.clone(),
             );
             shards.push(ShardHandle::start(line).await?);
         }

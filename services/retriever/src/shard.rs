@@ -8,6 +8,7 @@ pub(crate) mod graph;
 pub(crate) mod handle;
 pub(crate) mod line;
 pub(crate) mod metrics;
+pub(crate) mod resources;
 pub(crate) mod trace_contexts;
 
 pub(crate) use access::ShardAccess;

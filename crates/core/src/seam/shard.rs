@@ -6,10 +6,10 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use crate::{
-    Accepted, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Counts, Document,
-    DocumentId, DocumentStatus, DraftedClues, Erasure, Error, Evidence, ExportPage, GraphQuery,
-    IfThere, ListQuery, MemoryRecord, Reembedded, SegmentId, ShardCopy, ShardIndex, SnapshotName,
-    StoredDocument, Subgraph, TreeNode, TreeQuery,
+    Accepted, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, ClueQuery,
+    Counts, Document, DocumentId, DocumentStatus, DraftedClues, Erasure, Error, Evidence,
+    ExportPage, GraphQuery, IfThere, ListQuery, MemoryRecord, Reembedded, SegmentId, ShardCopy,
+    ShardIndex, SnapshotName, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 
 /// Future that resolves once a document that a shard had room for is committed and synced, or was
@@ -107,6 +107,17 @@ pub trait ShardSearch: Send + Sync {
         query: &CandidateQuery,
         deadline: Instant,
     ) -> Result<Candidates, Error>;
+
+    /// Returns what is shown of chunks, in no particular order. Leaves out chunks that searches no
+    /// longer find.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
+    async fn chunks(
+        &self,
+        wanted: &[ChunkRef],
+        deadline: Instant,
+    ) -> Result<Vec<(ChunkRef, ChunkText)>, Error>;
 
     /// Returns nodes of the tree; none if the corpus has no tree.
     ///

@@ -30,7 +30,7 @@ impl Reading {
             TableKind::Sources => {
                 &[DOCUMENT_ID, VERSION, CONTENT_HASH, TEXT_BYTES, ACCEPTED_AT, LABELS]
             }
-            TableKind::Chunks => &[DOCUMENT_ID, VERSION, RECIPE, ORDINAL, TOKENS],
+            TableKind::Chunks => &[DOCUMENT_ID, VERSION, RECIPE, ORDINAL, TOKENS, LABELS],
             TableKind::Nodes => &[DOCUMENT_ID, VERSION, RECIPE, NODES, KEY],
             TableKind::Failures => {
                 &[DOCUMENT_ID, VERSION, RECIPE, STAGE, ATTEMPTS, KIND, MESSAGE, NEXT_TRY]

@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::datatypes::Float32Type;
 use bytes::Bytes;
 use clew_core::{
-    Access, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentId, DocumentStatus,
-    EncoderIdentity, ListQuery, MemoryRecord, Reembedded, StoredDocument, Timestamp, Version,
+    Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, Counts,
+    DocumentId, DocumentStatus, EncoderIdentity, ListQuery, MemoryRecord, Reembedded,
+    StoredDocument, Timestamp, Version,
 };
 use lancedb::query::{QueryBase, Select};
 use tokio::sync::watch;
 
 use crate::error::{Operation, Result};
 use crate::read::check;
-use crate::read::search;
+use crate::read::search::{self, texts};
 use crate::read::view::Snapshot;
 use crate::storage::Storage;
 use crate::storage::memories::MemoryReader;
@@ -131,6 +132,22 @@ impl ShardReader {
         self.snapshot().catalogue.outdated(now, limit, busy)
     }
 
+    /// Returns whether a search read vectors from files since this was last called, so that
+    /// [`ShardReader::warm_up`] can make the next ones faster.
+    pub fn is_cold(&self) -> bool {
+        self.snapshot().chunk_rows.was_missed()
+    }
+
+    /// Reads into memory what searches need there, as far as there is room.
+    ///
+    /// # Errors
+    /// Returns a storage error.
+    pub async fn warm_up(&self) -> Result<()> {
+        let snapshot = self.snapshot();
+        let Some(vectors) = snapshot.vectors.of("") else { return Ok(()) };
+        snapshot.chunk_rows.read_directions(vectors).await.map(drop)
+    }
+
     /// Returns how far reembedding has come.
     pub fn reembedded(&self) -> Reembedded {
         self.snapshot().catalogue.reembedded()
@@ -242,7 +259,17 @@ impl ShardView {
     /// one, [`crate::Error::OtherVectors`] if the shard has no vectors of the query's model, and
     /// [`crate::Error::Corrupt`] and [`crate::Error::Unavailable`] from the storage.
     pub async fn candidates(&self, query: &CandidateQuery) -> Result<Candidates> {
-        search::candidates(self.snapshot(), &self.access, query).await
+        let snapshot = self.snapshot();
+        search::run(Arc::clone(&snapshot), self.access.clone(), query.clone()).await
+    }
+
+    /// Returns what is shown of chunks, in no particular order. Leaves out chunks that a search would
+    /// not find.
+    ///
+    /// # Errors
+    /// Returns a storage error.
+    pub async fn chunks(&self, wanted: &[ChunkRef]) -> Result<Vec<(ChunkRef, ChunkText)>> {
+        texts::chunks(&self.snapshot(), &self.access, wanted).await
     }
 
     /// Returns a page of documents, by id.

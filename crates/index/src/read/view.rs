@@ -11,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
 use crate::catalogue::corpus_tree::CorpusTreeView;
+use crate::read::table_view::TableView;
 use crate::table::vectors::Vectors;
 
 /// View of the shard: tables pinned at a version, with the catalogue that belongs to them.
@@ -22,6 +23,10 @@ pub(crate) struct Snapshot {
     pub sources: Table,
     pub chunks: Table,
     pub nodes: Table,
+    /// `chunks` as searches see it.
+    pub chunk_rows: TableView,
+    /// `sources` as searches see it.
+    pub source_rows: TableView,
     /// Maximum number of children of a corpus tree node.
     pub max_children: u32,
     pub catalogue: Catalogue,

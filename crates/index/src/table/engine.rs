@@ -5,6 +5,9 @@ use std::panic::AssertUnwindSafe;
 
 use arrow::record_batch::RecordBatch;
 use futures::{FutureExt, TryFutureExt, TryStreamExt};
+use lance::Dataset;
+use lance_table::format::Fragment;
+use lancedb::datafusion::prelude::Expr;
 use lancedb::query::{ExecutableQuery, Query};
 
 use crate::error::{Error, Operation, Result};
@@ -30,6 +33,34 @@ pub(crate) fn failed(
     operation: Operation,
 ) -> impl FnOnce(lancedb::Error) -> Error {
     move |error| Error::of_table(table, operation, error.into())
+}
+
+/// Calls `visit` with the rows of some fragments that meet a condition: the given columns and, in
+/// `_rowid`, the rows' numbers. Rows come in any order.
+pub(crate) async fn scan_fragments(
+    table: TableKind,
+    operation: Operation,
+    dataset: &Dataset,
+    fragments: &[u32],
+    columns: &[&str],
+    condition: Option<Expr>,
+    mut visit: impl FnMut(&RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let is_wanted = |of: &&Fragment| fragments.iter().any(|&wanted| u64::from(wanted) == of.id);
+    let wanted: Vec<Fragment> = dataset.fragments().iter().filter(is_wanted).cloned().collect();
+    let open = async {
+        let mut scanner = dataset.scan();
+        scanner.with_fragments(wanted).project(columns)?.with_row_id().scan_in_order(false);
+        if let Some(condition) = condition {
+            scanner.filter_expr(condition);
+        }
+        Ok(scanner.try_into_stream().await?)
+    };
+    let mut stream = run(table, operation, open).await?;
+    while let Some(batch) = run(table, operation, stream.try_next().map_err(Into::into)).await? {
+        visit(&batch)?;
+    }
+    Ok(())
 }
 
 /// Calls `visit` with every batch that `query` returns.

@@ -4,6 +4,7 @@ pub(crate) mod arrays;
 pub(crate) mod chunks;
 pub(crate) mod failures;
 pub(crate) mod nodes;
+pub(crate) mod owned;
 pub(crate) mod sources;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, StringArray};
@@ -74,11 +75,14 @@ impl<'a> Rows<'a> {
 
     fn labels(&self, row: usize) -> Result<Labels> {
         let sets = self.texts(column::LABELS)?;
-        if sets.is_null(row) {
-            return Ok(Labels::default());
-        }
+        self.labels_in(sets.is_valid(row).then(|| sets.value(row)))
+    }
+
+    /// Parses labels as they are stored.
+    fn labels_in(&self, stored: Option<&str>) -> Result<Labels> {
+        let Some(stored) = stored else { return Ok(Labels::default()) };
         // Labels that cannot be read must not count as no labels.
-        Labels::parse(sets.value(row).split(',')).map_err(|_| self.damaged("labels are damaged"))
+        Labels::parse(stored.split(',')).map_err(|_| self.damaged("labels are damaged"))
     }
 
     /// Returns the labels of each row of `chunks` or `sources`.

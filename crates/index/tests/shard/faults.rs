@@ -127,7 +127,7 @@ async fn seen(shard: &ShardWriter) -> BTreeMap<String, String> {
     let search = Search { limit: 100, exact: true, mode: SearchMode::Dense, ..Search::new("all") };
     let found = search.run(&reader).await;
     for hit in found.dense {
-        chunks.entry(hit.document_id.to_string()).or_default().push(hit.text);
+        chunks.entry(hit.document_id.to_string()).or_default().push(hit.shown.unwrap().text);
     }
     let mut seen = BTreeMap::new();
     for status in reader.list(&all) {

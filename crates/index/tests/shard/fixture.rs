@@ -5,13 +5,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use clew_core::{
-    Access, Attributes, CandidateQuery, Candidates, Chunk, Document, DocumentId, EncoderIdentity,
-    Filter, Grouping, Labels, MediaType, Recipe, Recipes, SearchMode, Span, StoredDocument,
-    Timestamp,
+    Access, Attributes, CandidateQuery, Candidates, Chunk, ChunkText, Document, DocumentId,
+    EncoderIdentity, Filter, Grouping, Hit, Labels, MediaType, Recipe, Recipes, SearchMode, Span,
+    StoredDocument, Timestamp,
 };
 use clew_index::{
     DerivedDocument, EmbeddedChunk, ShardReader, ShardSettings, ShardWriter, Storage, Takeover,
-    Tuning, VectorColumn,
+    Tuning, VectorColumn, VectorMemory,
 };
 
 pub const DIMENSION: usize = 16;
@@ -100,6 +100,7 @@ pub fn with_dimension(dimension: u32, tuning: Tuning) -> ShardSettings {
         first: encoder.fingerprint(),
         vectors: vec![VectorColumn::first(encoder)],
         tuning,
+        memory: VectorMemory::default(),
     }
 }
 
@@ -188,12 +189,18 @@ impl<'a> Search<'a> {
             grouping: self.grouping,
             limit: self.limit,
             exact: self.exact,
+            with_texts: true,
         }
     }
 
     pub async fn run(&self, reader: &ShardReader) -> Candidates {
         reader.with_access(&Access::all()).candidates(&self.query()).await.unwrap()
     }
+}
+
+/// Returns what is shown of a hit.
+pub fn shown(hit: &Hit) -> &ChunkText {
+    hit.shown.as_ref().unwrap()
 }
 
 /// Returns the files below `folder` whose bytes contain `marker`.

@@ -58,7 +58,7 @@ async fn all_kinds(tuning: Tuning) -> Fixture {
 async fn found(view: &ShardView, search: &Search<'_>) -> BTreeMap<DocumentId, String> {
     let found = view.candidates(&search.query()).await.unwrap();
     let hits = found.dense.into_iter().chain(found.sparse);
-    hits.map(|hit| (hit.document_id, hit.text)).collect()
+    hits.map(|hit| (hit.document_id, hit.shown.unwrap().text)).collect()
 }
 
 fn searches(text: &str, limit: usize) -> Vec<Search<'_>> {

@@ -57,7 +57,7 @@ async fn removing_old_versions_is_postponed_while_they_are_read() {
     let plan = MaintenancePlan { steps: vec![MaintenanceStep::Prune(TableKind::Chunks)] };
     let report = fixture.shard.maintain(&plan, Duration::from_millis(20)).await.unwrap();
     assert_eq!((report.done, report.postponed), (vec![], plan.steps.clone()));
-    assert_eq!(running.await.unwrap().sparse[0].text, "apricot");
+    assert_eq!(running.await.unwrap().sparse[0].shown.as_ref().unwrap().text, "apricot");
     let report = fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
     assert_eq!(report.done, plan.steps);
     assert_eq!(fixture.shard.statistics().await.unwrap().chunks.versions, 1);

@@ -1243,6 +1243,10 @@ pub struct FindCandidatesRequest {
     /// with.
     #[prost(string, tag = "9")]
     pub encoder: ::prost::alloc::string::String,
+    /// Whether chunks are wanted without their spans, texts, titles and event times. A node of an earlier release returns
+    /// them nevertheless.
+    #[prost(bool, tag = "10")]
+    pub without_texts: bool,
 }
 /// One message of the FindCandidates response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1292,7 +1296,7 @@ pub struct Chunk {
     /// Position among the document's chunks, from 0.
     #[prost(uint32, tag = "4")]
     pub ordinal: u32,
-    /// Byte range of the chunk in the document's text.
+    /// Byte range of the chunk in the document's text; absent if the chunk was wanted without its text.
     #[prost(message, optional, tag = "5")]
     pub span: ::core::option::Option<super::super::query::v1::Span>,
     /// Text of the passage.
@@ -1304,6 +1308,36 @@ pub struct Chunk {
     /// Time at which the events that it tells of happened.
     #[prost(message, optional, tag = "8")]
     pub event_time: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Request of ReadChunks.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadChunksRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// The chunks, at most as many as a search may return.
+    #[prost(message, repeated, tag = "2")]
+    pub chunks: ::prost::alloc::vec::Vec<ChunkRef>,
+}
+/// Chunk of a version of a document.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChunkRef {
+    /// Id of the document.
+    #[prost(string, tag = "1")]
+    pub document_id: ::prost::alloc::string::String,
+    /// Version of the document.
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
+    /// Position among the document's chunks, from 0.
+    #[prost(uint32, tag = "3")]
+    pub ordinal: u32,
+}
+/// One message of the ReadChunks response stream.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadChunksResponse {
+    /// The chunks.
+    #[prost(message, repeated, tag = "1")]
+    pub chunks: ::prost::alloc::vec::Vec<Chunk>,
 }
 /// Request of GetDocuments.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1990,6 +2024,31 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "FindCandidates"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Returns chunks with their texts, in no particular order. Chunks that searches no longer find are left out.
+        pub async fn read_chunks(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadChunksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ReadChunksResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/ReadChunks",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ReadChunks"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Returns documents and their states, each in one version, with their texts in parts. Documents that do not exist are
         /// left out.
         pub async fn get_documents(
@@ -2359,6 +2418,17 @@ pub mod shard_service_server {
             tonic::Response<Self::FindCandidatesStream>,
             tonic::Status,
         >;
+        /// Server streaming response type for the ReadChunks method.
+        type ReadChunksStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ReadChunksResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Returns chunks with their texts, in no particular order. Chunks that searches no longer find are left out.
+        async fn read_chunks(
+            &self,
+            request: tonic::Request<super::ReadChunksRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ReadChunksStream>, tonic::Status>;
         /// Server streaming response type for the GetDocuments method.
         type GetDocumentsStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::GetDocumentsResponse, tonic::Status>,
@@ -2684,6 +2754,52 @@ pub mod shard_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FindCandidatesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/ReadChunks" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadChunksSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::ServerStreamingService<super::ReadChunksRequest>
+                    for ReadChunksSvc<T> {
+                        type Response = super::ReadChunksResponse;
+                        type ResponseStream = T::ReadChunksStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadChunksRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::read_chunks(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadChunksSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

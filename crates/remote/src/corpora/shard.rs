@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Counts, Document,
-    DocumentId, DocumentStatus, DraftedClues, Erasure, Error, Evidence, ExportPage, GraphQuery,
-    IfThere, Limits, ListQuery, MemoryRecord, Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy,
-    ShardIndex, ShardSearch, ShardStore, SnapshotName, StoredDocument, Subgraph, TreeNode,
-    TreeQuery,
+    Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, ClueQuery,
+    Counts, Document, DocumentId, DocumentStatus, DraftedClues, Erasure, Error, Evidence,
+    ExportPage, GraphQuery, IfThere, Limits, ListQuery, MemoryRecord, Reembedded, SegmentId, Shard,
+    ShardAdmin, ShardCopy, ShardIndex, ShardSearch, ShardStore, SnapshotName, StoredDocument,
+    Subgraph, TreeNode, TreeQuery,
 };
 use clew_proto::convert::shard::{self as convert, ShardRefWithAccess};
 use clew_proto::convert::{export, ingest, memory, snapshot};
@@ -178,6 +178,16 @@ impl ShardSearch for RemoteShard {
         convert::found_from_wire(
             self.streaming("searching the shard", message, deadline, find).await?,
         )
+    }
+
+    async fn chunks(
+        &self,
+        wanted: &[ChunkRef],
+        deadline: Instant,
+    ) -> Result<Vec<(ChunkRef, ChunkText)>, Error> {
+        let message = convert::chunk_refs_to_wire(&self.seen, wanted);
+        let read = async |mut client: Client, request| client.read_chunks(request).await;
+        convert::chunks_from_wire(self.streaming("reading chunks", message, deadline, read).await?)
     }
 
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {

@@ -111,6 +111,16 @@ impl<S: Shards> ShardRpc<S> {
         Ok(convert::found_to_wire(found, FOUND_BYTES))
     }
 
+    async fn read_chunks(
+        &self,
+        request: Request<wire::ReadChunksRequest>,
+    ) -> Result<Vec<wire::ReadChunksResponse>, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, wanted) = convert::chunk_refs_from_wire(request.into_inner(), &self.limits)?;
+        let chunks = self.seen(shard)?.chunks(&wanted, deadline).await?;
+        Ok(convert::chunks_to_wire(chunks, FOUND_BYTES))
+    }
+
     async fn get_documents(
         &self,
         request: Request<wire::GetDocumentsRequest>,
@@ -348,6 +358,16 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         request: Request<wire::ReadGraphRequest>,
     ) -> Result<Response<wire::ReadGraphResponse>, Status> {
         respond(self.read_graph(request).await)
+    }
+
+    type ReadChunksStream = Answers<wire::ReadChunksResponse>;
+
+    async fn read_chunks(
+        &self,
+        request: Request<wire::ReadChunksRequest>,
+    ) -> Result<Response<Self::ReadChunksStream>, Status> {
+        let found = self.read_chunks(request).await.map_err(|error| to_status(&error))?;
+        Ok(Response::new(answers(found)))
     }
 
     type ReadSegmentsStream = Answers<wire::ReadSegmentsResponse>;

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::{
     Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
-    ClueQuery, CorpusName, Counts, Document, DocumentId, DocumentStatus, DraftedClues, Erasure,
-    Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery, MemoryRecord,
-    Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch, ShardStore,
-    SnapshotName, Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
+    ChunkRef, ChunkText, ClueQuery, CorpusName, Counts, Document, DocumentId, DocumentStatus,
+    DraftedClues, Erasure, Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery,
+    MemoryRecord, Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch,
+    ShardStore, SnapshotName, Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
-use clew_index::{Offer, ShardView};
+use clew_index::{Offer, ShardReader, ShardView};
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::{ask, within};
 use clew_telemetry::{child, metrics};
@@ -117,6 +117,21 @@ impl ShardAccess {
     }
 }
 
+/// Reads into memory what a search missed there. After the first search, because a process that
+/// answers only one needs no more than that one reads.
+fn warm_up_if_cold(reader: &ShardReader) {
+    if reader.is_cold() {
+        let reader = reader.clone();
+        let warming = async move {
+            if let Err(error) = reader.warm_up().await {
+                let error = Error::from(error);
+                tracing::warn!(error = error.chain(), "vectors were not read into memory");
+            }
+        };
+        tokio::spawn(warming.in_current_span());
+    }
+}
+
 impl Shard for ShardAccess {
     fn index(&self) -> ShardIndex {
         self.handle.shard
@@ -189,11 +204,24 @@ impl ShardSearch for ShardAccess {
         let search = async {
             let _permit = self.handle.searching.try_enter(1)?;
             let whose = self.handle.corpus.takes_turns_as();
-            let _slot = self.handle.schedule.searches.enter(whose, deadline).await?;
-            let work = async |view: ShardView| Ok(view.candidates(query).await?);
+            let _slot = self.handle.resources.searches.enter(whose, deadline).await?;
+            let work = async |view: ShardView| {
+                let found = view.candidates(query).await?;
+                warm_up_if_cold(view.reader());
+                Ok(found)
+            };
             self.read("searching the shard", deadline, work).await
         };
         metrics::stage("search_shard", Box::pin(search.instrument(span))).await
+    }
+
+    async fn chunks(
+        &self,
+        wanted: &[ChunkRef],
+        deadline: Instant,
+    ) -> Result<Vec<(ChunkRef, ChunkText)>, Error> {
+        let work = async |view: ShardView| Ok(Box::pin(view.chunks(wanted)).await?);
+        self.search("reading chunks", deadline, work).await
     }
 
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {

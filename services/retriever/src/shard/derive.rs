@@ -3,4 +3,3 @@
 pub(crate) mod memory_builder;
 pub(crate) mod structure_builder;
 pub(crate) mod structure_schedule;
-pub(crate) mod throttle;

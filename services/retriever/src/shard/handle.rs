@@ -17,8 +17,8 @@ use super::line::{Running, ShardLine};
 use crate::seams::ShardSeams;
 use crate::shard::actor::scrubber::Tally;
 use crate::shard::claim::Claim;
-use crate::shard::derive::throttle::CpuSchedule;
 use crate::shard::metrics::ShardGauges;
+use crate::shard::resources::Resources;
 
 /// Longest wait of a caller for a shard that is starting.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ pub struct ShardHandle {
     pub(super) supervised: Supervised<Running>,
     pub(super) accepting: Gate,
     pub(super) searching: Gate,
-    pub(super) schedule: CpuSchedule,
+    pub(super) resources: Resources,
     pub(super) claim: Claim,
     pub(super) tally: Arc<Tally>,
     pub(super) seen: Arc<ShardGauges>,
@@ -48,7 +48,7 @@ impl ShardHandle {
         let (tally, seen) = (Arc::clone(&line.tally), Arc::clone(&line.seen));
         let settings = line.settings.clone();
         let corpus = settings.borrow().name.clone();
-        let schedule = line.schedule.clone();
+        let resources = line.resources.clone();
         let seams = line.seams.clone();
         let supervised = Supervised::start(line).await?;
         let state = supervised.state();
@@ -71,7 +71,7 @@ impl ShardHandle {
             .seen_as("accept", "bytes"),
             searching: Gate::new("the shard's queue of searches", config.searches, retry_after)
                 .seen_as("search", "requests"),
-            schedule,
+            resources,
             claim,
             tally,
             seen,
@@ -156,7 +156,7 @@ impl ShardHandle {
     /// Returns the shard's node for the tree of running parts.
     pub(crate) fn node(&self) -> RunningPart {
         let (accepting, searching) = (self.accepting.node(), self.searching.node());
-        let parts = vec![accepting, searching, self.schedule.searches.node(), self.tally.node()];
+        let parts = vec![accepting, searching, self.resources.searches.node(), self.tally.node()];
         self.supervised.node().with_children(parts)
     }
 

@@ -19,9 +19,9 @@ use crate::shard::actor::writer::{self, Writer};
 use crate::shard::actor::{maintainer, retention, settings_watcher};
 use crate::shard::claim::Claim;
 use crate::shard::derive::memory_builder::{self, MemoryBuilder};
-use crate::shard::derive::throttle::CpuSchedule;
 use crate::shard::graph::ShardGraph;
 use crate::shard::metrics::ShardGauges;
+use crate::shard::resources::Resources;
 
 /// Time limit for opening a shard. It reads the light columns of all rows: seconds for millions.
 const OPEN_PATIENCE: Duration = Duration::from_secs(300);
@@ -37,7 +37,7 @@ pub(crate) struct ShardLine {
     pub claim: Claim,
     pub tally: Arc<Tally>,
     /// CPU scheduling, shared by all shards of the process.
-    pub schedule: CpuSchedule,
+    pub resources: Resources,
     pub seen: Arc<ShardGauges>,
 }
 
@@ -50,13 +50,13 @@ impl ShardLine {
         seams: ShardSeams,
         config: RetrieverConfig,
         claim: Claim,
-        schedule: CpuSchedule,
+        resources: Resources,
     ) -> Self {
         let capacity = config.accept_queue_bytes as usize;
         let seen =
             ShardGauges::new(&settings, shard, claim.clone(), Arc::clone(&seams.clock), capacity);
         let (tally, settings) = (Arc::default(), watch::Sender::new(settings));
-        Self { place, shard, settings, seams, config, claim, tally, schedule, seen }
+        Self { place, shard, settings, seams, config, claim, tally, resources, seen }
     }
 }
 
@@ -86,7 +86,8 @@ impl Line for ShardLine {
         // Without its model, a corpus would accept documents that are never found.
         encoders.of(&settings.encoder, deadline).await?;
         let shard = within(deadline, "opening the shard", async {
-            let settings = ShardSettings::of(&settings);
+            let memory = self.resources.vectors.clone();
+            let settings = ShardSettings { memory, ..ShardSettings::of(&settings) };
             let takeover = self.claim.takeover()?;
             // Boxed, because the storage engine's futures are large.
             let opened = Box::pin(ShardWriter::open(&self.place, settings, takeover)).await;
@@ -120,7 +121,7 @@ impl Line for ShardLine {
             clock: Arc::clone(&clock),
             derive_bytes: self.config.derive_bytes,
             derive_batches: self.config.derive_batches,
-            schedule: self.schedule.clone(),
+            resources: self.resources.clone(),
             seen: Arc::clone(&self.seen),
         };
         let indexer = start_child(Indexer, arguments, supervisor.clone()).await?;

@@ -254,10 +254,10 @@ impl Bench {
         };
         let place = Storage::in_store(Arc::new(store.clone()), "shard-0");
         let settings = Arc::new(settings);
-        let schedule = config.schedule();
+        let resources = config.resources();
         let claim = Claim::Directory;
         let settled = Arc::clone(&settings);
-        let line = ShardLine::new(place, ShardIndex(0), settled, seams, config, claim, schedule);
+        let line = ShardLine::new(place, ShardIndex(0), settled, seams, config, claim, resources);
         let shard = ShardHandle::start(line).await.unwrap();
         // This waits behind the maintainer's own request, after which nothing happens without a
         // document.
@@ -333,6 +333,7 @@ impl Bench {
             grouping: Grouping::Chunks,
             limit: 100,
             exact: true,
+            with_texts: false,
         };
         let mut found = BTreeMap::new();
         for hit in self.seen().candidates(&query, deadline()).await.unwrap().dense {

@@ -170,13 +170,13 @@ pub(super) fn tree_breach(
 #[cfg(test)]
 mod tests {
     use clew_core::{
-        Attributes, ContentHash, Document, Labels, MediaType, Recipe, Recipes, StoredDocument,
-        Timestamp, Version,
+        Attributes, ChunkText, ContentHash, Document, Labels, MediaType, Recipe, Recipes,
+        StoredDocument, Timestamp, Version,
     };
 
     use super::*;
     use crate::catalogue::record::Wanted;
-    use crate::table::rows::chunks::{ChunkKey, ChunkRow};
+    use crate::table::rows::chunks::ChunkKey;
     use crate::values::facts::{ChunkFacts, Facts, NodeFacts, SourceFacts};
     use crate::values::nodes::NodeRow;
 
@@ -215,7 +215,7 @@ mod tests {
                 recipe: RECIPE,
                 ordinal,
             },
-            row: ChunkRow {
+            row: ChunkText {
                 span,
                 text: span.of(TEXT).unwrap().to_owned(),
                 title: String::new(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use arrow::datatypes::{Float32Type, UInt32Type};
-use clew_core::{DocumentId, Labels, StoredDocument};
+use clew_core::{ChunkText, DocumentId, Labels, StoredDocument};
 use lancedb::query::QueryBase;
 
 use crate::error::Result;
@@ -13,7 +13,7 @@ use crate::table::engine::scan;
 use crate::table::filter;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
-use crate::table::rows::chunks::{ChunkKey, ChunkRow};
+use crate::table::rows::chunks::ChunkKey;
 use crate::table::rows::nodes::StoredNode;
 use crate::table::vectors::is_of_vectors;
 use crate::values::facts::SourceFacts;
@@ -31,7 +31,7 @@ pub(super) struct DocumentRows {
 pub(super) struct StoredChunk {
     pub id: String,
     pub key: ChunkKey,
-    pub row: ChunkRow,
+    pub row: ChunkText,
     pub labels: Labels,
     pub tokens: u32,
     /// Euclidean lengths of its vectors, by column. Columns with a null are left out.
@@ -87,7 +87,7 @@ fn stored_chunks(rows: &Rows<'_>) -> Result<Vec<StoredChunk>> {
             }
         }
     }
-    let with_rows = rows.chunk_keys()?.into_iter().zip(rows.chunk_rows()?);
+    let with_rows = rows.chunk_keys()?.into_iter().zip(rows.chunk_texts()?);
     let measured = rows.label_sets()?.into_iter().zip(tokens.into_iter().zip(lengths));
     let parts = ids.into_iter().zip(with_rows).zip(measured);
     let chunk = |((id, (key, row)), (labels, (tokens, lengths)))| StoredChunk {

@@ -36,6 +36,7 @@ async fn open(folder: &Path) -> ShardWriter {
         first: encoder.fingerprint(),
         vectors: vec![VectorColumn::first(encoder)],
         tuning: Tuning::default(),
+        memory: VectorMemory::default(),
     };
     Box::pin(ShardWriter::open(&Storage::from(folder), settings, Takeover::Uncontested))
         .await

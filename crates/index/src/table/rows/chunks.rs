@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array};
 use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use clew_core::{ChunkId, CorpusName, DocumentId, Recipe, Span, Timestamp, Version};
+use clew_core::{ChunkId, ChunkText, CorpusName, DocumentId, Recipe, Span, Version};
 
 use crate::error::{Error, Result};
 use crate::table::column;
@@ -25,15 +25,6 @@ pub(crate) struct ChunkKey {
     pub version: Version,
     pub recipe: Recipe,
     pub ordinal: u32,
-}
-
-/// Row of `chunks` as a search shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkRow {
-    pub span: Span,
-    pub text: String,
-    pub title: String,
-    pub event_time: Option<Timestamp>,
 }
 
 /// Builds rows for `chunks`. Each span must lie in its document's text, and each chunk must have a
@@ -121,7 +112,7 @@ impl Rows<'_> {
     }
 
     /// Returns the columns of `chunks` that a search shows.
-    pub(crate) fn chunk_rows(&self) -> Result<Vec<ChunkRow>> {
+    pub(crate) fn chunk_texts(&self) -> Result<Vec<ChunkText>> {
         let texts = self.texts(column::TEXT)?;
         let titles = self.texts(column::TITLE)?;
         let starts = self.numbers::<UInt64Type>(column::SPAN_START)?;
@@ -132,7 +123,7 @@ impl Rows<'_> {
                 if start > end {
                     return Err(self.damaged("a span is damaged"));
                 }
-                Ok(ChunkRow {
+                Ok(ChunkText {
                     span: Span::new(start, end),
                     text: texts.value(i).to_owned(),
                     title: titles.value(i).to_owned(),

@@ -1,8 +1,8 @@
 //! Searches of a shard: candidates and drafts of memories.
 
 use clew_core::{
-    CandidateQuery, Candidates, ClueQuery, Clues, DocumentId, DraftTask, DraftedClues, Error, Hit,
-    Version, Violations,
+    CandidateQuery, Candidates, ChunkRef, ChunkText, ClueQuery, Clues, DocumentId, DraftTask,
+    DraftedClues, Error, Hit, Limits, Version, Violations,
 };
 
 use super::{ShardRefWithAccess, malformed, missing, optional_time, shard_from_wire};
@@ -27,6 +27,7 @@ pub fn candidates_to_wire(
         limit: u32::try_from(asked.limit).unwrap_or(u32::MAX),
         exact: asked.exact,
         encoder: asked.encoder.clone(),
+        without_texts: !asked.with_texts,
     }
 }
 
@@ -56,6 +57,7 @@ pub fn candidates_from_wire(
         grouping,
         limit: request.limit as usize,
         exact: request.exact,
+        with_texts: !request.without_texts,
     };
     Ok((shard, asked))
 }
@@ -81,20 +83,11 @@ pub fn found_to_wire(found: Candidates, message_bytes: usize) -> Vec<wire::FindC
         sparse: ranked(found.sparse),
         attainable: found.attainable,
     };
-    let mut messages =
-        vec![wire::FindCandidatesResponse { rankings: Some(rankings), chunks: Vec::new() }];
-    let mut bytes = 0;
-    for chunk in chunks {
-        bytes += prost::Message::encoded_len(&chunk);
-        if bytes > message_bytes {
-            messages.push(wire::FindCandidatesResponse::default());
-            bytes = 0;
-        }
-        if let Some(last) = messages.last_mut() {
-            last.chunks.push(chunk);
-        }
-    }
+    let mut rankings = Some(rankings);
+    let messages = in_messages(chunks, message_bytes).into_iter();
     messages
+        .map(|chunks| wire::FindCandidatesResponse { rankings: rankings.take(), chunks })
+        .collect()
 }
 
 /// Converts candidates from the messages of a response.
@@ -129,33 +122,126 @@ pub fn found_from_wire(
 }
 
 fn chunk_to_wire(hit: Hit) -> wire::Chunk {
-    wire::Chunk {
+    let chunk = wire::Chunk {
         chunk_id: hit.chunk_id.to_string(),
         document_id: hit.document_id.into(),
         version: hit.version.0,
         ordinal: hit.ordinal,
-        span: Some(query::span_to_wire(hit.span)),
-        text: hit.text,
-        title: hit.title,
-        event_time: hit.event_time.map(timestamp_to_wire),
+        ..wire::Chunk::default()
+    };
+    match hit.shown {
+        Some(shown) => with_text(chunk, shown),
+        None => chunk,
     }
 }
 
-fn hit_from_wire(chunk: wire::Chunk) -> Result<Hit, Error> {
-    let chunk_id = chunk.chunk_id.parse().map_err(|_| malformed("a chunk id"))?;
-    let document_id: DocumentId = chunk.document_id.parse()?;
-    let span = chunk.span.ok_or_else(|| malformed("a chunk without span"))?;
-    Ok(Hit {
-        chunk_id,
-        document_id,
-        version: Version(chunk.version),
-        ordinal: chunk.ordinal,
+fn with_text(chunk: wire::Chunk, shown: ChunkText) -> wire::Chunk {
+    let ChunkText { span, text, title, event_time } = shown;
+    let (span, event_time) = (Some(query::span_to_wire(span)), event_time.map(timestamp_to_wire));
+    wire::Chunk { span, text, title, event_time, ..chunk }
+}
+
+fn text_from_wire(chunk: &mut wire::Chunk) -> Result<Option<ChunkText>, Error> {
+    let Some(span) = chunk.span.take() else { return Ok(None) };
+    Ok(Some(ChunkText {
         span: query::span_from_wire(span).ok_or_else(|| malformed("a span"))?,
-        text: chunk.text,
-        title: chunk.title,
-        event_time: optional_time("event_time", chunk.event_time)?,
-        score: 0.0,
-    })
+        text: std::mem::take(&mut chunk.text),
+        title: std::mem::take(&mut chunk.title),
+        event_time: optional_time("event_time", chunk.event_time.take())?,
+    }))
+}
+
+/// Converts a request for chunks for the wire.
+pub fn chunk_refs_to_wire(
+    shard: &ShardRefWithAccess,
+    wanted: &[ChunkRef],
+) -> wire::ReadChunksRequest {
+    let chunk = |chunk: &ChunkRef| wire::ChunkRef {
+        document_id: chunk.document_id.to_string(),
+        version: chunk.version.0,
+        ordinal: chunk.ordinal,
+    };
+    let chunks = wanted.iter().map(chunk).collect();
+    wire::ReadChunksRequest { shard: Some(shard.into()), chunks }
+}
+
+/// Converts a request for chunks from the wire.
+///
+/// # Errors
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
+pub fn chunk_refs_from_wire(
+    request: wire::ReadChunksRequest,
+    limits: &Limits,
+) -> Result<(ShardRefWithAccess, Vec<ChunkRef>), Error> {
+    if request.chunks.len() > limits.results {
+        let (most, got) = (limits.results, request.chunks.len());
+        return Err(Error::invalid("chunks", format!("expected at most {most}, got {got}")));
+    }
+    let chunk = |chunk: wire::ChunkRef| {
+        let (version, ordinal) = (Version(chunk.version), chunk.ordinal);
+        Ok(ChunkRef { document_id: chunk.document_id.parse()?, version, ordinal })
+    };
+    let chunks = request.chunks.into_iter().map(chunk).collect::<Result<_, Error>>()?;
+    Ok((shard_from_wire(request.shard)?, chunks))
+}
+
+/// Converts chunks with their texts for the wire, to messages of about `message_bytes` each.
+pub fn chunks_to_wire(
+    chunks: Vec<(ChunkRef, ChunkText)>,
+    message_bytes: usize,
+) -> Vec<wire::ReadChunksResponse> {
+    let chunk = |(chunk, shown): (ChunkRef, ChunkText)| {
+        let ChunkRef { document_id, version, ordinal } = chunk;
+        let (document_id, version) = (document_id.into(), version.0);
+        let chunk = wire::Chunk { document_id, version, ordinal, ..wire::Chunk::default() };
+        with_text(chunk, shown)
+    };
+    let messages = in_messages(chunks.into_iter().map(chunk), message_bytes);
+    messages.into_iter().map(|chunks| wire::ReadChunksResponse { chunks }).collect()
+}
+
+/// Converts chunks with their texts from the messages of a response.
+///
+/// # Errors
+/// Returns an error if a chunk is malformed.
+pub fn chunks_from_wire(
+    messages: impl IntoIterator<Item = wire::ReadChunksResponse>,
+) -> Result<Vec<(ChunkRef, ChunkText)>, Error> {
+    let chunk = |mut chunk: wire::Chunk| {
+        let shown = text_from_wire(&mut chunk)?.ok_or_else(|| malformed("a chunk without span"))?;
+        let document_id = chunk.document_id.parse()?;
+        let (version, ordinal) = (Version(chunk.version), chunk.ordinal);
+        Ok((ChunkRef { document_id, version, ordinal }, shown))
+    };
+    messages.into_iter().flat_map(|message| message.chunks).map(chunk).collect()
+}
+
+/// Divides chunks among messages of about `message_bytes` each.
+fn in_messages(
+    chunks: impl IntoIterator<Item = wire::Chunk>,
+    message_bytes: usize,
+) -> Vec<Vec<wire::Chunk>> {
+    let mut messages = vec![Vec::new()];
+    let mut bytes = 0;
+    for chunk in chunks {
+        bytes += prost::Message::encoded_len(&chunk);
+        if bytes > message_bytes {
+            messages.push(Vec::new());
+            bytes = 0;
+        }
+        if let Some(last) = messages.last_mut() {
+            last.push(chunk);
+        }
+    }
+    messages
+}
+
+fn hit_from_wire(mut chunk: wire::Chunk) -> Result<Hit, Error> {
+    let chunk_id = chunk.chunk_id.parse().map_err(|_| malformed("a chunk id"))?;
+    let shown = text_from_wire(&mut chunk)?;
+    let document_id: DocumentId = chunk.document_id.parse()?;
+    let (version, ordinal) = (Version(chunk.version), chunk.ordinal);
+    Ok(Hit { chunk_id, document_id, version, ordinal, score: 0.0, shown })
 }
 
 /// Converts a question to a shard's memories for the wire.
@@ -220,11 +306,17 @@ mod tests {
             document_id,
             version: Version(1),
             ordinal: number,
+            score,
+            shown: (number % 3 > 0).then(|| shown(number)),
+        }
+    }
+
+    fn shown(number: u32) -> ChunkText {
+        ChunkText {
             span: Span::new(1, 9),
             text: "x".repeat(number as usize),
             title: "t".to_owned(),
             event_time: Some(Timestamp::from_micros(5)),
-            score,
         }
     }
 
@@ -243,6 +335,28 @@ mod tests {
             let messages = found_to_wire(found.clone(), message_bytes);
             prop_assert_eq!(found_from_wire(messages).unwrap(), found);
         }
+
+        #[test]
+        fn chunks_survive_the_wire_in_messages_of_any_size(
+            numbers in proptest::collection::btree_set(0u32..60, 0..40),
+            message_bytes in 1usize..2000,
+        ) {
+            let chunk = |number: u32| ChunkRef {
+                document_id: format!("d{number}").parse().unwrap(),
+                version: Version(u64::from(number)),
+                ordinal: number,
+            };
+            let refs: Vec<ChunkRef> = numbers.iter().copied().map(chunk).collect();
+            let asked = chunk_refs_to_wire(&shard(), &refs);
+            let back = chunk_refs_from_wire(asked.clone(), &Limits::default()).unwrap();
+            prop_assert_eq!(back, (shard(), refs.clone()));
+            let few = Limits { results: 0, ..Limits::default() };
+            prop_assert_eq!(chunk_refs_from_wire(asked, &few).is_ok(), refs.is_empty());
+            let found: Vec<_> =
+                numbers.iter().map(|&number| (chunk(number), shown(number))).collect();
+            let messages = chunks_to_wire(found.clone(), message_bytes);
+            prop_assert_eq!(chunks_from_wire(messages).unwrap(), found);
+        }
     }
 
     #[test]
@@ -256,6 +370,7 @@ mod tests {
             grouping: Grouping::Documents,
             limit: 200,
             exact: true,
+            with_texts: false,
         };
         let back = candidates_from_wire(candidates_to_wire(&shard(), &asked)).unwrap();
         assert_eq!(back, (shard(), asked.clone()));

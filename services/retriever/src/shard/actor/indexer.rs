@@ -8,7 +8,7 @@
 //! searchable documents. Once no tree is missing, the nodes above documents are made; earlier they
 //! would be wasted, because new documents change them. Chunks that lack something, for example
 //! while their corpus moves to another model, are made again after all that, one batch at a time
-//! and throttled behind searches ([`CpuSchedule::behind`]).
+//! and throttled behind searches ([`Resources::behind`]).
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -33,8 +33,8 @@ use tracing::{Instrument, Span};
 use crate::shard::actor::writer;
 use crate::shard::derive::structure_builder::StructureBuilder;
 use crate::shard::derive::structure_schedule::{StructureSchedule, Upper};
-use crate::shard::derive::throttle::CpuSchedule;
 use crate::shard::metrics::ShardGauges;
+use crate::shard::resources::Resources;
 
 /// The actor that derives chunks and structure.
 pub(crate) struct Indexer;
@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     pub clock: Arc<dyn Clock>,
     pub derive_bytes: u64,
     pub derive_batches: usize,
-    pub schedule: CpuSchedule,
+    pub resources: Resources,
     pub seen: Arc<ShardGauges>,
 }
 
@@ -375,7 +375,7 @@ enum Pace {
     /// Callers wait for the work.
     Now,
     /// Background work, throttled behind searches.
-    Behind(CpuSchedule),
+    Behind(Resources),
 }
 
 impl Pace {
@@ -383,14 +383,14 @@ impl Pace {
     async fn piece<T>(&self, work: impl Future<Output = T>) -> T {
         match self {
             Self::Now => work.await,
-            Self::Behind(schedule) => schedule.behind(work).await,
+            Self::Behind(resources) => resources.behind(work).await,
         }
     }
 
     /// Returns the maximum number of chunks to embed as one piece.
     fn embed_chunks(&self) -> usize {
         match self {
-            Self::Behind(schedule) if schedule.are_searched() => EMBED_CHUNKS_BEHIND,
+            Self::Behind(resources) if resources.are_searched() => EMBED_CHUNKS_BEHIND,
             Self::Now | Self::Behind(_) => EMBED_CHUNKS,
         }
     }
@@ -423,7 +423,7 @@ struct Fault {
 
 /// Creates the deriver for new documents, and the one that makes chunks again.
 fn derivers(arguments: &Arguments) -> (Arc<Deriver>, Arc<Deriver>) {
-    let behind = Pace::Behind(arguments.schedule.clone());
+    let behind = Pace::Behind(arguments.resources.clone());
     (Arc::new(Deriver::new(arguments, Pace::Now)), Arc::new(Deriver::new(arguments, behind)))
 }
 

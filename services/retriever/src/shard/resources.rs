@@ -1,17 +1,21 @@
-//! CPU scheduling: searches first, background work throttled behind them.
+//! What the shards of a process share: its processors, where searches come first and background work
+//! is throttled behind them, and memory for vectors.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use clew_index::VectorMemory;
 use clew_runtime::fair_queue::FairQueue;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// CPU scheduling of one process, over all its shards. Cheap to clone; clones share the state.
+/// Processors and memory of one process, over all its shards. Cheap to clone; clones share the state.
 #[derive(Clone, Debug)]
-pub(crate) struct CpuSchedule {
+pub(crate) struct Resources {
     /// Fair queue of shard searches.
     pub searches: FairQueue,
+    /// Room for the vectors that searches keep in memory.
+    pub vectors: VectorMemory,
     behind: Arc<Semaphore>,
 }
 
@@ -20,9 +24,9 @@ const QUIET: Duration = Duration::from_secs(30);
 /// Longest rest after a piece of work. A piece that took longer was waiting and not computing.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
-impl CpuSchedule {
-    pub fn new(searches: FairQueue) -> Self {
-        Self { searches, behind: Arc::new(Semaphore::new(1)) }
+impl Resources {
+    pub fn new(searches: FairQueue, vectors: VectorMemory) -> Self {
+        Self { searches, vectors, behind: Arc::new(Semaphore::new(1)) }
     }
 
     /// Returns whether there was a search within the last [`QUIET`].
@@ -52,30 +56,31 @@ mod tests {
 
     const WORK: Duration = Duration::from_secs(3);
 
-    fn schedule() -> CpuSchedule {
-        CpuSchedule::new(FairQueue::new("searches", 1, Duration::from_secs(1)))
+    fn resources() -> Resources {
+        let searches = FairQueue::new("searches", 1, Duration::from_secs(1));
+        Resources::new(searches, VectorMemory::default())
     }
 
     /// Returns how long two pieces of work take.
-    async fn two(schedule: &CpuSchedule, work: Duration) -> Duration {
+    async fn two(resources: &Resources, work: Duration) -> Duration {
         let began = Instant::now();
         // The piece does not start before it has its slot.
-        let piece = || schedule.behind(async { tokio::time::sleep(work).await });
+        let piece = || resources.behind(async { tokio::time::sleep(work).await });
         tokio::join!(piece(), piece());
         began.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
     async fn while_nobody_searches_nothing_waits_or_rests() {
-        assert_eq!(two(&schedule(), WORK).await, WORK);
+        assert_eq!(two(&resources(), WORK).await, WORK);
     }
 
     #[tokio::test(start_paused = true)]
     async fn beside_searches_one_piece_is_done_at_a_time_and_rests_as_long() {
-        let schedule = schedule();
+        let resources = resources();
         let deadline = std::time::Instant::now() + WORK;
-        drop(schedule.searches.enter("somebody", deadline).await.unwrap());
-        assert_eq!(two(&schedule, WORK).await, 4 * WORK);
-        assert_eq!(two(&schedule, 9 * LONGEST_REST).await, 20 * LONGEST_REST);
+        drop(resources.searches.enter("somebody", deadline).await.unwrap());
+        assert_eq!(two(&resources, WORK).await, 4 * WORK);
+        assert_eq!(two(&resources, 9 * LONGEST_REST).await, 20 * LONGEST_REST);
     }
 }

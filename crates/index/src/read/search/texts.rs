@@ -1,0 +1,103 @@
+//! Reads what is shown of ranked rows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use clew_core::{Access, Candidates, ChunkId, ChunkRef, ChunkText, Hit};
+use lance::dataset::ProjectionRequest;
+
+use crate::error::{Error, Operation, Result};
+use crate::read::resident::fragment::{Fragment, RowOwner};
+use crate::read::resident::row_at;
+use crate::read::search::{Ranked, Search};
+use crate::read::view::Snapshot;
+use crate::table::column;
+use crate::table::engine::run;
+use crate::table::kind::TableKind;
+use crate::table::rows::Rows;
+
+/// Returns what is shown of chunks. Leaves out those that a search would not find.
+pub(crate) async fn chunks(
+    snapshot: &Snapshot,
+    access: &Access,
+    wanted: &[ChunkRef],
+) -> Result<Vec<(ChunkRef, ChunkText)>> {
+    let fragments = snapshot.chunk_rows.fragments().await?;
+    let row_of = |chunk: &ChunkRef| {
+        let record = snapshot.catalogue.get(&chunk.document_id)?;
+        let live = record.live().filter(|live| live.version == chunk.version)?;
+        let is_it = |owner: &RowOwner, ordinal| {
+            (owner.version, owner.recipe, ordinal) == (live.version, live.recipe, chunk.ordinal)
+        };
+        let in_fragment = |fragment: &Arc<Fragment>| {
+            let mut rows = fragment.rows_of(&chunk.document_id);
+            let (place, ..) = rows.find(|(_, owner, ordinal)| is_it(owner, *ordinal))?;
+            Some(row_at(fragment.id(), place))
+        };
+        let is_seen = record.is_seen_by(access);
+        fragments.iter().find_map(in_fragment).filter(|_| is_seen)
+    };
+    let rows: BTreeMap<u64, &ChunkRef> =
+        wanted.iter().filter_map(|chunk| Some((row_of(chunk)?, chunk))).collect();
+    let mut texts = read_rows(snapshot, rows.keys().copied().collect()).await?;
+    let chunk = |(row, chunk): (u64, &ChunkRef)| Some((chunk.clone(), texts.remove(&row)?));
+    Ok(rows.into_iter().filter_map(chunk).collect())
+}
+
+async fn read_rows(snapshot: &Snapshot, rows: Vec<u64>) -> Result<HashMap<u64, ChunkText>> {
+    use column::*;
+    if rows.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let dataset = snapshot.chunk_rows.dataset();
+    let columns = [SPAN_START, SPAN_END, TEXT, TITLE, EVENT_TIME];
+    let read = async {
+        let columns = ProjectionRequest::from_columns(columns, dataset.schema());
+        Ok(dataset.take_builder(&rows, columns)?.execute().await?)
+    };
+    let batch = run(TableKind::Chunks, Operation::Search, read).await?;
+    let texts = Rows::new(TableKind::Chunks, &batch).chunk_texts()?;
+    if texts.len() != rows.len() {
+        return Err(lost());
+    }
+    Ok(rows.into_iter().zip(texts).collect())
+}
+
+fn lost() -> Error {
+    Error::Corrupt {
+        what: format!("table `{}`", TableKind::Chunks),
+        source: "a ranked row cannot be read".into(),
+    }
+}
+
+impl Search<'_> {
+    /// Makes hits of the ranked rows, with their texts if the query wants them.
+    pub(super) async fn hits(
+        &self,
+        dense: Vec<Ranked<'_>>,
+        sparse: Vec<Ranked<'_>>,
+        attainable: Option<f32>,
+    ) -> Result<Candidates> {
+        let texts = match self.query.with_texts {
+            true => {
+                let rows = dense.iter().chain(&sparse).map(|ranked| ranked.row);
+                let rows: BTreeSet<u64> = rows.collect();
+                Some(read_rows(self.snapshot, rows.into_iter().collect()).await?)
+            }
+            false => None,
+        };
+        let hits = |ranked: Vec<Ranked<'_>>| {
+            ranked.into_iter().map(|ranked| self.hit(&ranked, texts.as_ref())).collect()
+        };
+        let (dense, sparse): (Result<_>, Result<_>) = (hits(dense), hits(sparse));
+        Ok(Candidates { dense: dense?, sparse: sparse?, attainable })
+    }
+
+    fn hit(&self, ranked: &Ranked<'_>, texts: Option<&HashMap<u64, ChunkText>>) -> Result<Hit> {
+        let &Ranked { row, owner, ordinal, score } = ranked;
+        let shown = texts.map(|texts| texts.get(&row).cloned().ok_or_else(lost)).transpose()?;
+        let (document_id, version) = (owner.document_id.clone(), owner.version);
+        let chunk_id = ChunkId::derive(&self.snapshot.corpus, &document_id, version, ordinal);
+        Ok(Hit { chunk_id, document_id, version, ordinal, score, shown })
+    }
+}

@@ -1,0 +1,251 @@
+//! A searched table of a view: its rows in memory and its indexes, without the storage engine's
+//! query plans.
+
+pub(crate) mod text_index;
+pub(crate) mod vector_index;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arrow::record_batch::RecordBatch;
+use clew_core::{Access, Filter};
+use clew_vectors::Directions;
+use lance::Dataset;
+
+use crate::catalogue::Catalogue;
+use crate::error::{Operation, Result};
+use crate::read::resident::fragment::{Fragment, ResidentDirections};
+use crate::read::resident::masks::{self, Allowed};
+use crate::read::resident::words::Words;
+use crate::read::resident::{Fragments, parts};
+use crate::read::table_view::text_index::TextIndex;
+use crate::read::table_view::vector_index::NearestIndex;
+use crate::table::engine::scan_fragments;
+use crate::table::kind::TableKind;
+use crate::table::rows::Rows;
+use crate::table::vectors::StoredVectors;
+use crate::values::vector_memory::VectorMemory;
+
+/// What one view of a table hands on to the next: the fragments that were read, and what searches
+/// have asked for. New fragments get that before they are shown, so that searches stay fast while
+/// documents come in. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Handed(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    fragments: Mutex<Fragments>,
+    /// Whether words were searched.
+    words: AtomicBool,
+    /// Columns of vectors whose directions are in memory.
+    columns: Mutex<BTreeSet<String>>,
+    memory: VectorMemory,
+    /// Held while directions are read.
+    reading: tokio::sync::Mutex<()>,
+    /// Whether a search missed directions in memory.
+    is_cold: AtomicBool,
+}
+
+impl Handed {
+    /// Starts with fragments that were read already.
+    pub(crate) fn new(fragments: Fragments, memory: VectorMemory) -> Self {
+        let (fragments, columns) = (Mutex::new(fragments), Mutex::default());
+        let (words, reading) = (AtomicBool::new(false), tokio::sync::Mutex::default());
+        let is_cold = AtomicBool::new(false);
+        Self(Arc::new(Shared { fragments, words, columns, memory, reading, is_cold }))
+    }
+
+    fn fragments(&self) -> MutexGuard<'_, Fragments> {
+        self.0.fragments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn columns(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.columns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Table of a view as searches see it.
+#[derive(Debug)]
+pub(crate) struct TableView {
+    kind: TableKind,
+    dataset: Arc<Dataset>,
+    fragments: OnceLock<Fragments>,
+    handed: Handed,
+    text: OnceLock<Option<TextIndex>>,
+    /// Vector indexes by column.
+    nearest: Mutex<HashMap<String, NearestCell>>,
+}
+
+/// Vector index, opened when it is first needed. `None` if there is none.
+type NearestCell = Arc<OnceLock<Option<Arc<NearestIndex>>>>;
+
+impl TableView {
+    /// Creates the view of a table at a version.
+    pub(crate) fn new(kind: TableKind, dataset: Arc<Dataset>, handed: Handed) -> Self {
+        let (fragments, text, nearest) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        Self { kind, dataset, fragments, handed, text, nearest }
+    }
+
+    /// Returns the table's rows. Reads those that no view has read before.
+    pub(crate) async fn fragments(&self) -> Result<&Fragments> {
+        let read = || async {
+            let known = self.handed.fragments().clone();
+            let fragments = Fragments::of(self.kind, &self.dataset, &known).await?;
+            *self.handed.fragments() = fragments.clone();
+            Ok(fragments)
+        };
+        once(&self.fragments, read).await
+    }
+
+    /// Returns the storage engine's handle.
+    pub(crate) fn dataset(&self) -> &Arc<Dataset> {
+        &self.dataset
+    }
+
+    /// Returns the rows that a caller and a filter allow.
+    pub(crate) async fn allowed(
+        &self,
+        catalogue: &Catalogue,
+        access: &Access,
+        filter: &Filter,
+    ) -> Result<Allowed> {
+        let (dataset, fragments) = (&self.dataset, self.fragments().await?);
+        masks::allowed(self.kind, dataset, fragments, catalogue, access, filter).await
+    }
+
+    /// Returns the text index with the words of the rows outside it, or `None` if there is no such
+    /// index.
+    pub(crate) async fn text(&self) -> Result<Option<(&TextIndex, Vec<Arc<Fragment>>)>> {
+        self.handed.0.words.store(true, Ordering::Relaxed);
+        let open = || TextIndex::open(self.kind, &self.dataset);
+        let Some(index) = once(&self.text, open).await? else { return Ok(None) };
+        let is_fresh = |fragment: &&Arc<Fragment>| !index.covers(fragment.id());
+        let fresh: Vec<_> = self.fragments().await?.iter().filter(is_fresh).cloned().collect();
+        self.read_words(index, &fresh).await?;
+        Ok(Some((index, fresh)))
+    }
+
+    async fn read_words(&self, index: &TextIndex, fragments: &[Arc<Fragment>]) -> Result<()> {
+        let Some(column) = self.kind.text_index().map(|wanted| wanted.column) else {
+            return Ok(());
+        };
+        for fragment in fragments {
+            let read = || async {
+                let mut words = Words::default();
+                let mut tokenizer = index.tokenizer();
+                let id = fragment.id();
+                let add = |batch: &RecordBatch| {
+                    for (row, text) in Rows::new(self.kind, batch).numbered_texts(&column)? {
+                        words.add(parts(row).1, text, tokenizer.as_mut());
+                    }
+                    Ok(())
+                };
+                let (kind, columns) = (self.kind, [column.as_ref()]);
+                scan_fragments(kind, Operation::Read, &self.dataset, &[id], &columns, None, add)
+                    .await?;
+                Ok::<_, crate::error::Error>(words)
+            };
+            once(&fragment.words, read).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the vector index of a column, or `None` if there is none.
+    pub(crate) async fn nearest(&self, column: &str) -> Result<Option<Arc<NearestIndex>>> {
+        let cell = {
+            let mut columns = self.nearest.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(columns.entry(column.to_owned()).or_default())
+        };
+        let open = || NearestIndex::open(self.kind, &self.dataset, column);
+        once(&cell, open).await.cloned()
+    }
+
+    /// Returns the directions of a column in each fragment, or `None` if not all of them are in
+    /// memory.
+    pub(crate) async fn directions(
+        &self,
+        column: &str,
+    ) -> Result<Option<Vec<(Arc<Fragment>, Arc<ResidentDirections>)>>> {
+        let of = |fragment: &Arc<Fragment>| {
+            let directions = fragment.directions(column).get().cloned()?;
+            Some((Arc::clone(fragment), directions))
+        };
+        Ok(self.fragments().await?.iter().map(of).collect())
+    }
+
+    /// Returns the number of rows whose directions in a column are not in memory.
+    pub(crate) async fn unread_rows(&self, column: &str) -> Result<usize> {
+        let is_unread = |of: &&Arc<Fragment>| of.directions(column).get().is_none();
+        Ok(self.fragments().await?.iter().filter(is_unread).map(|fragment| fragment.len()).sum())
+    }
+
+    /// Reads the directions of a column that are not in memory yet. Returns whether all are now:
+    /// not if there is no room for them, or if somebody else reads directions at this moment.
+    pub(crate) async fn read_directions(&self, vectors: &StoredVectors) -> Result<bool> {
+        let StoredVectors { name, dimension, .. } = vectors;
+        let Ok(_alone) = self.handed.0.reading.try_lock() else { return Ok(false) };
+        let bytes = Directions::bytes(*dimension, self.unread_rows(name).await?);
+        let Some(mut room) = self.handed.0.memory.reserve(bytes) else {
+            self.handed.columns().remove(name);
+            return Ok(false);
+        };
+        for fragment in self.fragments().await?.iter() {
+            let cell = fragment.directions(name);
+            if cell.get().is_some() {
+                continue;
+            }
+            let room = room.split(Directions::bytes(*dimension, fragment.len()));
+            let mut directions = Directions::new(*dimension, fragment.len());
+            let add = |batch: &RecordBatch| {
+                Rows::new(self.kind, batch).each_vector(name, |row, vector| {
+                    directions.set(parts(row).1 as usize, vector);
+                })
+            };
+            let (kind, id, columns) = (self.kind, fragment.id(), [name.as_str()]);
+            scan_fragments(kind, Operation::Read, &self.dataset, &[id], &columns, None, add)
+                .await?;
+            cell.get_or_init(|| Arc::new(ResidentDirections::new(directions, room)));
+        }
+        self.handed.columns().insert(name.clone());
+        Ok(true)
+    }
+
+    /// Notes that a search missed directions in memory.
+    pub(crate) fn missed(&self) {
+        self.handed.0.is_cold.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a search missed directions in memory since this was last called.
+    pub(crate) fn was_missed(&self) -> bool {
+        self.handed.0.is_cold.swap(false, Ordering::Relaxed)
+    }
+
+    /// Reads into memory what earlier views of the table had there, so that the first search of
+    /// this one is as fast as the last one of the view before.
+    pub(crate) async fn catch_up(&self, vectors: &[StoredVectors]) -> Result<()> {
+        self.fragments().await?;
+        if self.handed.0.words.load(Ordering::Relaxed) {
+            self.text().await?;
+        }
+        let columns = self.handed.columns().clone();
+        for vectors in vectors.iter().filter(|vectors| columns.contains(&vectors.name)) {
+            self.read_directions(vectors).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the value of a cell. Makes it if there is none yet. Two callers at once may both make it,
+/// and the first to finish decides. Nobody ever waits for another: a search that stands still must
+/// not hold up the writer.
+async fn once<T, F>(cell: &OnceLock<T>, make: impl FnOnce() -> F) -> Result<&T>
+where
+    F: Future<Output = Result<T>>,
+{
+    if let Some(made) = cell.get() {
+        return Ok(made);
+    }
+    let made = make().await?;
+    Ok(cell.get_or_init(|| made))
+}
