@@ -74,6 +74,29 @@ fn the_speed_of_a_model_is_measured() {
 }
 
 #[test]
+fn the_time_of_a_question_is_measured_in_its_parts() {
+    let home = Home::new();
+    let lines = ["{\"text\": \"the old house\"}", "{\"text\": \"a clew\"}"].join("\n");
+    let texts = home.write("texts.jsonl", lines);
+    let measure = |more: &[&str]| {
+        let mut command = home.clew();
+        command.args(["bench", "embed", texts.to_str().unwrap(), "--rounds", "2", "--json"]);
+        command.arg("--model").arg(home.model()).args(more);
+        Ran::of(command).done()
+    };
+    let measured = measure(&["--interactive"]);
+    let of = |part: &str, number: &str| measured[part][number].as_f64().unwrap();
+    assert_eq!(measured["texts"], 2, "{measured}");
+    assert!(of("tokens", "least") > 2.0 && of("tokens", "least") < of("tokens", "most"));
+    for part in ["question", "tokenizer", "compute", "waiting"] {
+        assert!(of(part, "p50_ms") <= of(part, "p99_ms"), "{measured}");
+    }
+    assert!(of("compute", "p50_ms") > 0.0 && of("question", "p50_ms") > of("compute", "p50_ms"));
+    let in_bulk = measure(&[]);
+    assert!(in_bulk["tokens_per_second"].as_f64().unwrap() > 0.0, "{in_bulk}");
+}
+
+#[test]
 fn a_reply_that_is_interrupted_ends_at_once() {
     let home = Home::new();
     let model = language_model(&home);

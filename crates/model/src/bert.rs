@@ -18,7 +18,8 @@ use burn::tensor::ops::AttentionModuleOptions;
 use serde::Serialize;
 
 use crate::Error;
-use crate::weights::{Parameter, Weights};
+use crate::checkpoint::Checkpoint;
+use crate::weights::Parameter;
 
 const POSITION_TABLE: &str = "embeddings.position_embeddings.weight";
 
@@ -165,8 +166,8 @@ impl BertConfig {
     /// tokens use, because every engine counts positions from 0.
     ///
     /// # Errors
-    /// Returns the errors of [`Weights::values`].
-    pub(crate) fn values(&self, weights: &Weights<'_>, name: &str) -> Result<Vec<f32>, Error> {
+    /// Returns the errors of [`Checkpoint::values`].
+    pub(crate) fn values(&self, weights: &Checkpoint, name: &str) -> Result<Vec<f32>, Error> {
         let mut values = weights.values(name)?;
         if name == POSITION_TABLE {
             values.drain(..self.first_position * self.hidden);

@@ -1,4 +1,5 @@
 //! Checkpoint that is read tensor by tensor, so that at most its largest tensor is in memory twice.
+//! That is also the fastest: memory for a copy of a file takes longer to get than the copy takes.
 //!
 //! Tensors are read at their offsets, not memory-mapped. If somebody truncates the file meanwhile,
 //! the result is an error and not a crash of the process.
@@ -20,8 +21,9 @@ use crate::weights::{Parameter, broken, check_format, check_names};
 /// Maximum size of a safetensors header in bytes. The headers of the largest models take a few
 /// megabytes.
 const LARGEST_HEADER: u64 = 100 << 20;
-/// Number of bytes of a tensor that are hashed at once.
-const HASHED_AT_ONCE: usize = 1 << 20;
+/// Number of bytes that are read at once to be hashed or converted: few enough to stay in the
+/// cache, and a multiple of the size of any number.
+const READ_AT_ONCE: usize = 1 << 18;
 /// Size in bytes of the prefix before the header: the header's length.
 const PREFIX: u64 = 8;
 
@@ -74,6 +76,24 @@ impl Checkpoint {
         self
     }
 
+    /// Removes `root` from the beginning of names. Checkpoints of a larger model that contains this
+    /// one have it.
+    ///
+    /// # Errors
+    /// Returns [`Error::Broken`] if a tensor is stored with and without it.
+    pub(crate) fn relative_to(mut self, root: &str) -> Result<Self, Error> {
+        let mut tensors = BTreeMap::new();
+        for (stored_name, stored) in std::mem::take(&mut self.tensors) {
+            let name = stored_name.strip_prefix(root).unwrap_or(&stored_name).to_owned();
+            let file = stored.file;
+            if tensors.insert(name.clone(), stored).is_some() {
+                let found = format!("`{name}` twice");
+                return Err(broken(&self.files[file].0, "each tensor once", found));
+            }
+        }
+        Ok(Self { tensors, ..self })
+    }
+
     fn add(&mut self, name: String, file: File) -> Result<(), Error> {
         let cut = |found: String| broken(&name, "a complete safetensors file", found);
         let unreadable = |error: std::io::Error| cut(error.to_string());
@@ -90,6 +110,7 @@ impl Checkpoint {
             .map_err(|error| cut(format!("a header that is none ({error})")))?;
         let data = PREFIX + header;
         let place = self.files.len();
+        let mut used = 0;
         for (tensor, info) in parsed.tensors {
             let (start, end) = info.data_offsets;
             let (size, room) = (info.dtype.bitsize() / 8, length - data);
@@ -99,6 +120,7 @@ impl Checkpoint {
                 let found = format!("`{tensor}` of {:?} at {start} to {end} of {room}", info.shape);
                 return Err(cut(found));
             }
+            used += (end - start) as u64;
             let stored = Stored {
                 file: place,
                 format: info.dtype,
@@ -109,6 +131,9 @@ impl Checkpoint {
             if self.tensors.insert(tensor.clone(), stored).is_some() {
                 return Err(broken(&name, "each tensor once", format!("`{tensor}` twice")));
             }
+        }
+        if used != length - data {
+            return Err(cut(format!("tensors of {used} bytes in {}", length - data)));
         }
         self.files.push((name, file));
         Ok(())
@@ -185,6 +210,36 @@ impl Checkpoint {
         Ok(TensorData::from_bytes_vec(bytes, shape, format))
     }
 
+    /// Reads the values of a tensor as 32-bit floats, without holding its bytes in memory as well.
+    ///
+    /// # Errors
+    /// Returns [`Error::TensorNames`] if the tensor does not exist, [`Error::Unreadable`] if its
+    /// file cannot be read, and [`Error::Broken`] if a value is not finite, because it would spoil
+    /// every vector.
+    pub(crate) fn values(&self, name: &str) -> Result<Vec<f32>, Error> {
+        let stored = self.stored(name)?;
+        let mut values = Vec::with_capacity(stored.shape.iter().product());
+        self.blocks(name, stored, |block| {
+            if !are_finite(block, stored.format) {
+                let found = format!("a value in `{name}` that is not");
+                return Err(broken(&self.files[stored.file].0, "finite numbers", found));
+            }
+            let pairs = || block.as_chunks::<2>().0.iter().copied();
+            match stored.format {
+                Dtype::F16 => values.extend(pairs().map(|pair| f16::from_le_bytes(pair).to_f32())),
+                Dtype::BF16 => {
+                    values.extend(pairs().map(|pair| bf16::from_le_bytes(pair).to_f32()));
+                }
+                // `check` admits only these three formats.
+                _ => {
+                    values.extend(block.as_chunks::<4>().0.iter().copied().map(f32::from_le_bytes))
+                }
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
     /// Returns whether `is_of_kind` holds for the name of any tensor.
     pub(crate) fn has(&self, is_of_kind: impl Fn(&str) -> bool) -> bool {
         self.tensors.keys().any(|name| is_of_kind(name))
@@ -199,19 +254,39 @@ impl Checkpoint {
         let mut hash = blake3::Hasher::new();
         // Settings were read from JSON, so they can be written as JSON.
         hash.update(&serde_json::to_vec(settings).unwrap_or_default());
-        let mut block = vec![0; HASHED_AT_ONCE];
         for (name, stored) in &self.tensors {
-            let (file, handle) = &self.files[stored.file];
             hash.update(format!("{name} {:?} {:?}\n", stored.shape, stored.format).as_bytes());
-            for start in (0..stored.bytes).step_by(HASHED_AT_ONCE) {
-                let block = &mut block[..HASHED_AT_ONCE.min(stored.bytes - start)];
-                handle.read_exact_at(block, stored.start + start as u64).map_err(|source| {
-                    Error::Unreadable { file: file.clone(), expected: format!("`{name}`"), source }
-                })?;
+            self.blocks(name, stored, |block| {
+                hash.update(block);
+                Ok(())
+            })?;
+        }
+        Ok(hash.finalize().to_hex()[..32].to_owned())
+    }
+
+    /// Adds the length and the content of each file to `hash`.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unreadable`] if a file cannot be read.
+    pub(crate) fn add_files_to(&self, hash: &mut blake3::Hasher) -> Result<(), Error> {
+        for (file, handle) in &self.files {
+            let unreadable = |source| Error::Unreadable {
+                file: file.clone(),
+                expected: "the model's weights".to_owned(),
+                source,
+            };
+            let length = handle.metadata().map_err(unreadable)?.len();
+            hash.update(&length.to_le_bytes());
+            let mut block = vec![0; READ_AT_ONCE];
+            for start in (0..length).step_by(READ_AT_ONCE) {
+                let bytes = usize::try_from(length - start)
+                    .map_or(READ_AT_ONCE, |rest| rest.min(READ_AT_ONCE));
+                let block = &mut block[..bytes];
+                handle.read_exact_at(block, start).map_err(unreadable)?;
                 hash.update(block);
             }
         }
-        Ok(hash.finalize().to_hex()[..32].to_owned())
+        Ok(())
     }
 
     /// Returns the number format of a tensor.
@@ -220,6 +295,28 @@ impl Checkpoint {
     /// Returns [`Error::TensorNames`] if the tensor does not exist.
     pub(crate) fn format(&self, name: &str) -> Result<Dtype, Error> {
         Ok(self.stored(name)?.format)
+    }
+
+    /// Reads a tensor block by block, and hands each to `take`.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unreadable`] if the file cannot be read, and the errors of `take`.
+    fn blocks(
+        &self,
+        name: &str,
+        stored: &Stored,
+        mut take: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (file, handle) = &self.files[stored.file];
+        let mut block = vec![0; READ_AT_ONCE.min(stored.bytes)];
+        for start in (0..stored.bytes).step_by(READ_AT_ONCE) {
+            let block = &mut block[..READ_AT_ONCE.min(stored.bytes - start)];
+            handle.read_exact_at(block, stored.start + start as u64).map_err(|source| {
+                Error::Unreadable { file: file.clone(), expected: format!("`{name}`"), source }
+            })?;
+            take(block)?;
+        }
+        Ok(())
     }
 
     fn stored(&self, name: &str) -> Result<&Stored, Error> {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
 
 use clew_core::{Embedding, EncoderIdentity, Span, TextKind};
 use clew_packed_bert::Kernel;
@@ -71,19 +72,25 @@ impl fmt::Display for Description {
 }
 
 impl EmbeddingModel {
-    /// Loads the model in `folder`. Reads the whole folder, which takes less than a second for 90
-    /// MB.
+    /// Loads the model in `folder`. Reads the whole folder, on three threads at once: tokenizer,
+    /// fingerprint and weights. Takes about a tenth of a second for 90 MB.
     ///
     /// # Errors
     /// Returns an error if the folder is incomplete, broken, inconsistent or of another kind of
     /// model, or if this machine cannot honour the options; see [`Error`].
     pub fn load(folder: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let folder = ModelFolder::open(folder)?;
-        let route = Route::choose(options, packed_obstacle(&folder.transformer), Kernel::detect)?;
-        let engine = Engine::load(route, &folder)?;
+        let route = Route::choose(options, packed_obstacle(&folder.transformer), Kernel::detect);
+        let (tokenizer, revision, engine) = thread::scope(|scope| {
+            let tokenizer = scope.spawn(|| folder.read_tokenizer());
+            let revision = scope.spawn(|| folder.revision());
+            let engine = route.and_then(|route| Ok((route, Engine::load(route, &folder)?)));
+            (ended(tokenizer), ended(revision), engine)
+        });
+        let (tokenizer, revision, (route, engine)) = (tokenizer?, revision?, engine?);
         let identity = EncoderIdentity {
             model: options.name.clone().unwrap_or_else(|| folder.name.clone()),
-            revision: folder.revision.clone(),
+            revision,
             dimension: to_u32(folder.dimension),
             max_tokens: to_u32(folder.max_tokens),
         };
@@ -96,7 +103,7 @@ impl EmbeddingModel {
             budget: route.budget(engine.layout(), options.batch_tokens),
             pooling: folder.pooling,
             prompts: folder.prompts,
-            tokenizer: folder.tokenizer,
+            tokenizer,
             blank: folder.blank,
             tokenizer_json: folder.tokenizer_json,
             engine,
@@ -247,6 +254,11 @@ fn packed_obstacle(transformer: &Transformer) -> Option<String> {
         }
         Transformer::Qwen2 { .. } => Some("a Qwen2".to_owned()),
     }
+}
+
+/// Returns the result of a thread, and ends in a panic if the thread did.
+fn ended<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Converts a model size. Configurations bound sizes far below the limit of `u32`.

@@ -6,12 +6,12 @@ use clew_packed_bert::{Kernel, PackedBert, Workspace};
 
 use crate::batch::{BatchBudget, BatchLayout, plan};
 use crate::bert::{self, Bert, BertConfig, BertInput, BertOutput};
+use crate::checkpoint::Checkpoint;
 use crate::dense::Dense;
 use crate::folder::{ModelFolder, Transformer};
 use crate::pooling::Pooling;
 use crate::qwen2::Qwen2;
 use crate::route::{Route, unavailable};
-use crate::weights::Weights;
 use crate::{Error, device};
 
 /// Buffers that one thread keeps between calls.
@@ -64,10 +64,9 @@ impl Engine {
     /// and the variants of [`Error`] about files if the weights are not those of the model.
     pub(crate) fn load(route: Route, folder: &ModelFolder) -> Result<Self, Error> {
         match &folder.transformer {
-            Transformer::Bert { config, files } => {
-                let (root, parameters) = (config.family.root(), config.parameters());
-                let weights = Weights::find(files, root, &parameters, bert::is_ignored)?;
-                Self::load_bert(route, config, &weights)
+            Transformer::Bert { config, checkpoint } => {
+                checkpoint.check(&config.parameters(), bert::is_ignored)?;
+                Self::load_bert(route, config, checkpoint)
             }
             Transformer::Qwen2 { config, checkpoint } => {
                 let (device, dtype) = open_burn(route)?;
@@ -90,7 +89,7 @@ impl Engine {
     pub(crate) fn load_bert(
         route: Route,
         config: &BertConfig,
-        weights: &Weights<'_>,
+        weights: &Checkpoint,
     ) -> Result<Self, Error> {
         match route {
             Route::Packed(kernel) => load_packed(kernel, config, weights),
@@ -214,11 +213,7 @@ fn rows(values: Tensor<2>) -> Result<Vec<Vec<f32>>, Error> {
     Ok(values.chunks_exact(width).map(<[f32]>::to_vec).collect())
 }
 
-fn load_packed(
-    kernel: Kernel,
-    config: &BertConfig,
-    weights: &Weights<'_>,
-) -> Result<Engine, Error> {
+fn load_packed(kernel: Kernel, config: &BertConfig, weights: &Checkpoint) -> Result<Engine, Error> {
     let mut failure = None;
     let mut source = |name: &str| match config.values(weights, name) {
         Ok(values) => Some(values),

@@ -34,24 +34,22 @@ use crate::checkpoint::Checkpoint;
 use crate::dense::DenseConfig;
 use crate::pooling::Pooling;
 use crate::qwen2::{self, Qwen2Config};
-use crate::weights::WeightFile;
 use reader::FolderReader;
 pub(crate) use sentence::Prompts;
-pub(crate) use transformer::{TransformerConfig, read_bert, read_weights};
+pub(crate) use transformer::{TransformerConfig, read_bert};
 pub(crate) use weight_files::weight_names;
 
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
-/// Transformer and the place of its weights.
+/// Transformer and its weights, which are read when an engine is loaded.
 pub(crate) enum Transformer {
-    /// Weights in memory.
-    Bert { config: BertConfig, files: Vec<WeightFile> },
-    /// Weights on disk, because they are larger; read tensor by tensor.
+    Bert { config: BertConfig, checkpoint: Checkpoint },
     Qwen2 { config: Qwen2Config, checkpoint: Checkpoint },
 }
 
-/// Complete and consistent model folder.
+/// Model folder whose small files are read and consistent. The large ones are read by
+/// [`Self::read_tokenizer`], [`Self::revision`] and the engine, which may run at the same time.
 pub(crate) struct ModelFolder {
     /// The folder's name.
     pub(crate) name: String,
@@ -66,17 +64,18 @@ pub(crate) struct ModelFolder {
     pub(crate) prompts: Prompts,
     /// Maximum number of tokens in a text, special tokens included.
     pub(crate) max_tokens: usize,
-    pub(crate) tokenizer: EncoderTokenizer,
     /// Token id that stands for a text without tokens.
     pub(crate) blank: u32,
-    /// Content of the file that the tokenizer was read from.
+    /// Content of the file that the tokenizer is read from.
     pub(crate) tokenizer_json: Arc<[u8]>,
-    /// Fingerprint of everything that affects a vector.
-    pub(crate) revision: String,
+    /// Folder of the transformer and the tokenizer.
+    reader: FolderReader,
+    /// Text of the settings that affect a vector, which is fingerprinted.
+    settings: String,
 }
 
 impl ModelFolder {
-    /// Reads `folder`.
+    /// Reads the small files of `folder`, and finds its tensors.
     ///
     /// # Errors
     /// Returns any of the variants of [`Error`] that are about files.
@@ -99,55 +98,83 @@ impl ModelFolder {
             }
         };
         let prompts = sentence::read_prompts(&reader)?;
-        let tokenizer_file = transformer.read(TOKENIZER, "the model's tokenizer")?;
-        let tokenizer = EncoderTokenizer::try_new(&transformer.name(TOKENIZER), &tokenizer_file)?;
-        check_tokenizer(&transformer, &tokenizer, &config, max_tokens)?;
-
-        let mut fingerprint = Fingerprint::default();
-        let settings = serde_json::json!([config, max_tokens, pooling, prompts]);
-        fingerprint.add(settings.to_string().as_bytes());
-        fingerprint.add(&tokenizer_file);
+        let tokenizer_json = transformer.read(TOKENIZER, "the model's tokenizer")?.into();
+        let settings = serde_json::json!([config, max_tokens, pooling, prompts]).to_string();
         let (vocabulary, hidden) = (config.vocabulary(), config.hidden());
         let dimension = dense.as_ref().map_or(hidden, |(config, _)| config.output);
+        let checkpoint = Checkpoint::open(&transformer)?;
         let mut blank = 0;
-        let transformer = match config {
+        let weights = match config {
             TransformerConfig::Bert(config) => {
-                let files = read_weights(&transformer)?;
-                for file in &files {
-                    fingerprint.add(&file.bytes);
-                }
-                Transformer::Bert { config, files }
+                let checkpoint = checkpoint.relative_to(config.family.root())?;
+                Transformer::Bert { config, checkpoint }
             }
             TransformerConfig::Qwen2(config) => {
                 let mut ends = config.layers.ends.iter().copied();
                 blank = ends.find(|end| (*end as usize) < vocabulary).unwrap_or(0);
-                fingerprint.add_weights(&transformer)?;
-                let checkpoint = Checkpoint::open(&transformer)?.rooted(qwen2::ROOT);
-                Transformer::Qwen2 { config, checkpoint }
+                Transformer::Qwen2 { config, checkpoint: checkpoint.rooted(qwen2::ROOT) }
             }
         };
         let dense = match dense {
             None => None,
-            Some((config, folder)) => {
-                fingerprint.add(serde_json::json!(config).to_string().as_bytes());
-                fingerprint.add_weights(&folder)?;
-                Some((config, Checkpoint::open(&folder)?))
-            }
+            Some((config, folder)) => Some((config, Checkpoint::open(&folder)?)),
         };
         Ok(Self {
             name: folder_name(folder),
-            transformer,
+            transformer: weights,
             dense,
             vocabulary,
             dimension,
             pooling,
             prompts,
             max_tokens,
-            tokenizer,
             blank,
-            tokenizer_json: tokenizer_file.into(),
-            revision: fingerprint.finish(),
+            tokenizer_json,
+            reader: transformer,
+            settings,
         })
+    }
+
+    /// Reads the tokenizer.
+    ///
+    /// # Errors
+    /// Returns the errors of [`EncoderTokenizer::try_new`], and those of a tokenizer that does not
+    /// fit the model.
+    pub(crate) fn read_tokenizer(&self) -> Result<EncoderTokenizer, Error> {
+        let file = self.reader.name(TOKENIZER);
+        let tokenizer = EncoderTokenizer::try_new(&file, &self.tokenizer_json)?;
+        check_vocabulary(&self.reader, tokenizer.largest_id(), self.vocabulary)?;
+        if tokenizer.special_tokens() >= self.max_tokens {
+            return Err(Error::Inconsistent {
+                file: self.reader.name("sentence_bert_config.json"),
+                other: file,
+                expected: format!(
+                    "room for more than {} special tokens",
+                    tokenizer.special_tokens()
+                ),
+                found: format!("a window of {} tokens", self.max_tokens),
+            });
+        }
+        check_special_tokens(&self.reader, &tokenizer, &self.transformer)?;
+        Ok(tokenizer)
+    }
+
+    /// Returns the fingerprint of everything that affects a vector. Reads all weights.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unreadable`] if a file cannot be read.
+    pub(crate) fn revision(&self) -> Result<String, Error> {
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.add(self.settings.as_bytes());
+        fingerprint.add(&self.tokenizer_json);
+        let (Transformer::Bert { checkpoint, .. } | Transformer::Qwen2 { checkpoint, .. }) =
+            &self.transformer;
+        checkpoint.add_files_to(&mut fingerprint.0)?;
+        if let Some((config, checkpoint)) = &self.dense {
+            fingerprint.add(serde_json::json!(config).to_string().as_bytes());
+            checkpoint.add_files_to(&mut fingerprint.0)?;
+        }
+        Ok(fingerprint.finish())
     }
 }
 
@@ -158,26 +185,16 @@ struct RawTokenizerConfig {
     add_eos_token: Option<bool>,
 }
 
-fn check_tokenizer(
+fn check_special_tokens(
     folder: &FolderReader,
     tokenizer: &EncoderTokenizer,
-    config: &TransformerConfig,
-    max_tokens: usize,
+    transformer: &Transformer,
 ) -> Result<(), Error> {
-    check_vocabulary(folder, tokenizer.largest_id(), config.vocabulary())?;
-    if tokenizer.special_tokens() >= max_tokens {
-        return Err(Error::Inconsistent {
-            file: folder.name("sentence_bert_config.json"),
-            other: folder.name(TOKENIZER),
-            expected: format!("room for more than {} special tokens", tokenizer.special_tokens()),
-            found: format!("a window of {max_tokens} tokens"),
-        });
-    }
-    match config {
-        TransformerConfig::Bert(_) if tokenizer.special_tokens() == 0 => {
+    match transformer {
+        Transformer::Bert { .. } if tokenizer.special_tokens() == 0 => {
             Err(folder.unsupported(TOKENIZER, "special tokens around a text", "none"))
         }
-        TransformerConfig::Qwen2(_) if tokenizer.special_tokens_after() == 0 => {
+        Transformer::Qwen2 { .. } if tokenizer.special_tokens_after() == 0 => {
             // Some tokenizers append the end token in code, which `tokenizer.json` does not show.
             let expected = "the tokenizer's settings";
             let raw: Option<RawTokenizerConfig> =
@@ -192,7 +209,7 @@ fn check_tokenizer(
                 Some(false) | None => Ok(()),
             }
         }
-        TransformerConfig::Bert(_) | TransformerConfig::Qwen2(_) => Ok(()),
+        Transformer::Bert { .. } | Transformer::Qwen2 { .. } => Ok(()),
     }
 }
 
@@ -232,27 +249,6 @@ impl Fingerprint {
     fn add(&mut self, part: &[u8]) {
         self.0.update(&(part.len() as u64).to_le_bytes());
         self.0.update(part);
-    }
-
-    /// Adds each of the folder's weight files without holding a whole file in memory.
-    ///
-    /// # Errors
-    /// Returns [`Error::Unreadable`] if a file cannot be read. Returns [`Error::Broken`] if the
-    /// index of the weight files is broken.
-    fn add_weights(&mut self, folder: &FolderReader) -> Result<(), Error> {
-        for name in weight_names(folder)? {
-            let expected = "the model's weights";
-            let file = folder.open(&name, expected)?;
-            let unreadable = |source| Error::Unreadable {
-                file: folder.name(&name),
-                expected: expected.to_owned(),
-                source,
-            };
-            let length = file.metadata().map_err(unreadable)?.len();
-            self.0.update(&length.to_le_bytes());
-            self.0.update_reader(file).map_err(unreadable)?;
-        }
-        Ok(())
     }
 
     /// Returns the first 128 bits in hexadecimal: enough to tell models apart, and short enough to

@@ -22,9 +22,9 @@
 //! run on two engines. The packed forward pass of `clew-packed-bert` is the fastest on x86-64. Burn
 //! is portable, drives GPUs, and is the oracle for the packed engine in tests.
 //!
-//! Everything here blocks and runs on the caller's thread. The caller owns threads, queues and
-//! deadlines (and with them the `Encoder` trait of `clew-core`), and decides how many calls run at
-//! once.
+//! Everything here blocks and runs on the caller's thread, except that an embedding model is loaded
+//! on three. The caller owns threads, queues and deadlines (and with them the `Encoder` trait of
+//! `clew-core`), and decides how many calls run at once.
 
 pub mod batch;
 mod bert;

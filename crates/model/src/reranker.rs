@@ -13,12 +13,13 @@ use clew_tokenizer::PairTokenizer;
 
 use crate::batch::BatchBudget;
 use crate::bert::{self, BertConfig, Family};
+use crate::checkpoint::Checkpoint;
 use crate::engine::{self, Engine, Tokens};
 use crate::folder::reader::FolderReader;
-use crate::folder::{TOKENIZER, check_vocabulary, read_bert, read_weights};
+use crate::folder::{TOKENIZER, check_vocabulary, read_bert};
 use crate::pooling::Pooling;
 use crate::route::Route;
-use crate::weights::{Parameter, Weights};
+use crate::weights::Parameter;
 use crate::{EncodedPair, Error, ModelOptions, Scratch};
 
 /// Cross-encoder in memory, shared by all threads that use it: a BERT or an XLM-RoBERTa with a
@@ -77,12 +78,11 @@ impl RerankerModel {
                 found: "type 1 for the second".to_owned(),
             });
         }
-        let files = read_weights(&folder)?;
         let names = HeadNames::of(config.family);
         let mut parameters = config.parameters();
         parameters.extend(names.parameters(config.hidden));
-        let root = config.family.root();
-        let weights = Weights::find(&files, root, &parameters, |name| match config.family {
+        let weights = Checkpoint::open(&folder)?.relative_to(config.family.root())?;
+        weights.check(&parameters, |name| match config.family {
             Family::Bert => bert::is_constant(name),
             Family::XlmRoberta => bert::is_ignored(name),
         })?;
@@ -215,7 +215,7 @@ impl HeadNames {
 }
 
 impl Head {
-    fn load(names: &HeadNames, weights: &Weights<'_>) -> Result<Self, Error> {
+    fn load(names: &HeadNames, weights: &Checkpoint) -> Result<Self, Error> {
         let values = |name: &str, part: &str| weights.values(&format!("{name}.{part}"));
         Ok(Self {
             dense: values(names.dense, "weight")?,

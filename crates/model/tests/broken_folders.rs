@@ -98,6 +98,17 @@ fn a_file_that_is_cut_short_or_empty_or_garbage_is_broken() {
 }
 
 #[test]
+fn weights_with_bytes_that_belong_to_no_tensor_are_broken() {
+    let error = refusal(|folder| {
+        let path = folder.join(WEIGHTS);
+        let mut content = fs::read(&path).unwrap();
+        content.extend([0; 8]);
+        fs::write(&path, content).unwrap();
+    });
+    check(&error, "broken", WEIGHTS, "tensors of");
+}
+
+#[test]
 fn a_value_that_does_not_fit_is_named() {
     for (file, key, value, variant, mentions) in [
         (CONFIG, "model_type", json!("roberta"), "unsupported", "roberta"),

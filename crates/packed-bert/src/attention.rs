@@ -8,9 +8,10 @@
 
 use crate::aligned::Aligned;
 use crate::functions::exponential;
+use crate::kernel::tile::Tile;
 use crate::kernel::{Element, Instructions, Lanes, Routine, Vector};
 use crate::panels::{PackColumns, PackRows};
-use crate::product::{Epilogue, LARGEST_TILE_ROWS, Tile, TileBuffer, TilePosition, multiply_tile};
+use crate::product::{Epilogue, LARGEST_TILE_ROWS, TileBuffer, TilePosition, multiply_tile};
 use crate::rows::{Rows, RowsMut};
 
 /// Buffers for one head of one sequence.

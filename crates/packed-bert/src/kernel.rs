@@ -8,12 +8,17 @@
 
 use std::fmt;
 
+use crate::rows::Rows;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod amx_bf16;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512_bf16;
+pub(crate) mod tile;
 
 /// Format in which the large matrix products read their factors. Sums are always 32-bit floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +33,9 @@ pub enum KernelPrecision {
 /// Family of x86-64 instructions that the forward pass supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
+    /// AMX tiles with bfloat16 for products with weights, AVX-512 with bfloat16 for the rest. On
+    /// Linux only.
+    AmxBf16,
     /// AVX-512 with bfloat16 dot products.
     Avx512Bf16,
     /// AVX-512 in 32-bit floats.
@@ -38,7 +46,7 @@ pub enum Kernel {
 
 impl Kernel {
     /// All kernels, fastest first.
-    pub const ALL: [Self; 3] = [Self::Avx512Bf16, Self::Avx512, Self::Avx2];
+    pub const ALL: [Self; 4] = [Self::AmxBf16, Self::Avx512Bf16, Self::Avx512, Self::Avx2];
 
     /// Returns the fastest supported kernel that is at least as precise as `precision`, or `None`
     /// if only a general engine can run the model.
@@ -59,6 +67,7 @@ impl Kernel {
     pub fn is_supported(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         match self {
+            Self::AmxBf16 => amx_bf16::AmxBf16::detect().is_some(),
             Self::Avx512Bf16 => avx512_bf16::Avx512Bf16::detect().is_some(),
             Self::Avx512 => avx512::Avx512::detect().is_some(),
             Self::Avx2 => avx2::Avx2::detect().is_some(),
@@ -71,7 +80,7 @@ impl Kernel {
     #[must_use]
     pub fn precision(self) -> KernelPrecision {
         match self {
-            Self::Avx512Bf16 => KernelPrecision::BFloat16,
+            Self::AmxBf16 | Self::Avx512Bf16 => KernelPrecision::BFloat16,
             Self::Avx512 | Self::Avx2 => KernelPrecision::Float32,
         }
     }
@@ -80,6 +89,7 @@ impl Kernel {
 impl fmt::Display for Kernel {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
+            Self::AmxBf16 => "amx-bf16",
             Self::Avx512Bf16 => "avx512-bf16",
             Self::Avx512 => "avx512",
             Self::Avx2 => "avx2",
@@ -153,6 +163,8 @@ pub(crate) trait Instructions: Copy + Send + Sync + 'static {
     /// Number of rows of the register tile. A row takes two registers; three more hold two vectors
     /// of the panel and one of the row.
     const TILE_ROWS: usize;
+    /// Maximum number of rows that [`Self::multiply_block`] takes.
+    const BLOCK_ROWS: usize = Self::TILE_ROWS;
     /// Number of columns of the register tile and of a panel.
     const PANEL_COLUMNS: usize = 2 * <Self::Lanes as Lanes>::COUNT;
 
@@ -183,6 +195,18 @@ pub(crate) trait Instructions: Copy + Send + Sync + 'static {
     /// Rounds `vector` to elements and writes them to the start of `elements`, which must hold one
     /// per lane.
     fn store_rounded(self, vector: Vector<Self>, elements: &mut [Self::Element]);
+
+    /// Writes the products of one to [`Self::BLOCK_ROWS`] rows with a panel of weights to `output`,
+    /// row by row, [`Self::PANEL_COLUMNS`] each. The rows are as wide as the panel is deep, a
+    /// multiple of 32.
+    fn multiply_block(
+        self,
+        rows: Rows<'_, Self::Element>,
+        panel: &[Self::Element],
+        output: &mut [f32],
+    ) {
+        self.enter(tile::Tile { rows, panels: panel, output, output_stride: Self::PANEL_COLUMNS });
+    }
 }
 
 /// Vector type of `I`.

@@ -3,7 +3,7 @@
 //! General engines pad a batch to its longest sequence and spend most of their time outside the
 //! matrix products. Here the tokens of all sequences form one matrix without padding. Biases, GELU,
 //! residuals and roundings are applied to each tile of a product before it leaves the cache, and
-//! exponentials are computed a vector at a time. One source serves three [`Kernel`]s. If the
+//! exponentials are computed a vector at a time. One source serves four [`Kernel`]s. If the
 //! processor supports none of them, or a [`Config`] has a shape that they cannot handle, the caller
 //! falls back to a general engine.
 //!

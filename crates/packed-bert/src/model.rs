@@ -143,10 +143,13 @@ fn load(
     source: TensorSource<'_>,
 ) -> Result<Box<dyn Encode>, Error> {
     use crate::forward::Encoder;
-    use crate::kernel::{avx2::Avx2, avx512::Avx512, avx512_bf16::Avx512Bf16};
+    use crate::kernel::{amx_bf16::AmxBf16, avx2::Avx2, avx512::Avx512, avx512_bf16::Avx512Bf16};
 
     let unsupported = Error::UnsupportedKernel(kernel);
     Ok(match kernel {
+        Kernel::AmxBf16 => {
+            Box::new(Encoder::load(AmxBf16::detect().ok_or(unsupported)?, config, source)?)
+        }
         Kernel::Avx512Bf16 => {
             Box::new(Encoder::load(Avx512Bf16::detect().ok_or(unsupported)?, config, source)?)
         }

@@ -3,21 +3,24 @@
 
 use crate::config::WIDTH_MULTIPLE;
 use crate::functions::gelu;
+use crate::kernel::tile::Tile;
 use crate::kernel::{Instructions, Lanes, Routine, Vector};
 use crate::panels::Panels;
 use crate::rows::{Rows, RowsMut};
 
 /// Number of rows of the largest tile of any kernel.
 pub(crate) const LARGEST_TILE_ROWS: usize = 12;
-const LARGEST_TILE: usize = LARGEST_TILE_ROWS * WIDTH_MULTIPLE;
+/// Number of rows of the largest block of any kernel.
+const LARGEST_BLOCK_ROWS: usize = 32;
+const LARGEST_BLOCK: usize = LARGEST_BLOCK_ROWS * WIDTH_MULTIPLE;
 
-/// Buffer for the products of one tile.
+/// Buffer for the products of one tile or block.
 #[repr(align(64))]
-pub(crate) struct TileBuffer([f32; LARGEST_TILE]);
+pub(crate) struct TileBuffer([f32; LARGEST_BLOCK]);
 
 impl TileBuffer {
     pub(crate) fn new() -> Self {
-        Self([0.0; LARGEST_TILE])
+        Self([0.0; LARGEST_BLOCK])
     }
 }
 
@@ -41,10 +44,12 @@ pub(crate) fn multiply<I: Instructions>(
     let mut buffer = TileBuffer::new();
     for (index, panel) in panels.iter().enumerate() {
         let column = index * I::PANEL_COLUMNS;
-        for row in (0..rows.count()).step_by(I::TILE_ROWS) {
-            let position =
-                TilePosition { row, column, rows: (rows.count() - row).min(I::TILE_ROWS) };
-            multiply_tile(instructions, rows, panel, position, &mut buffer, &mut epilogue);
+        for row in (0..rows.count()).step_by(I::BLOCK_ROWS) {
+            let count = (rows.count() - row).min(I::BLOCK_ROWS);
+            let products = &mut buffer.0[..count * I::PANEL_COLUMNS];
+            instructions.multiply_block(rows.rows(row, count), panel, products);
+            let position = TilePosition { row, column, rows: count };
+            instructions.enter(Finish { products, position, epilogue: &mut epilogue });
         }
     }
 }
@@ -77,77 +82,6 @@ pub(crate) fn multiply_tile<I: Instructions>(
         output_stride: I::PANEL_COLUMNS,
     });
     instructions.enter(Finish { products, position, epilogue });
-}
-
-/// Routine that computes the products of a few rows with one panel after the other. Sums stay in
-/// registers over the whole depth.
-pub(crate) struct Tile<'a, E> {
-    /// At most [`Instructions::TILE_ROWS`] rows, as wide as the panels are deep.
-    pub rows: Rows<'a, E>,
-    /// Whole panels.
-    pub panels: &'a [E],
-    /// Products of each row with the columns of all panels.
-    pub output: &'a mut [f32],
-    /// Distance between the rows of the output.
-    pub output_stride: usize,
-}
-
-impl<I: Instructions> Routine<I> for Tile<'_, I::Element> {
-    #[inline(always)]
-    fn run(self, instructions: I) {
-        /// Calls the version for the number of rows, so that each row has its own registers.
-        macro_rules! multiply_rows {
-            ($($rows:literal)+) => {
-                match self.rows.count() {
-                    0 => {}
-                    $($rows if $rows <= I::TILE_ROWS => self.multiply_rows::<I, $rows>(instructions),)+
-                    count => panic!("a tile has at most {} rows, got {count}", I::TILE_ROWS),
-                }
-            };
-        }
-        multiply_rows!(12 11 10 9 8 7 6 5 4 3 2 1);
-    }
-}
-
-impl<E> Tile<'_, E> {
-    #[inline(always)]
-    fn multiply_rows<I: Instructions<Element = E>, const ROWS: usize>(self, instructions: I) {
-        let depth = self.rows.width();
-        let (elements, stride) = (self.rows.elements(), self.rows.stride());
-        assert!(
-            self.rows.count() == ROWS && elements.len() >= (ROWS - 1) * stride + depth,
-            "the view's elements end before its last row does"
-        );
-        let lanes = instructions.lanes();
-        let width = I::Lanes::COUNT;
-        for (index, panel) in self.panels.chunks_exact(I::PANEL_COLUMNS * depth).enumerate() {
-            let mut sums = [[lanes.splat(0.0); 2]; ROWS];
-            for (number, step) in panel.chunks_exact(I::PANEL_COLUMNS * I::DEPTH).enumerate() {
-                let (left, right) = step.split_at(width * I::DEPTH);
-                let columns = [instructions.load_operand(left), instructions.load_operand(right)];
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    // SAFETY: `row < ROWS`. As `panel` has `PANEL_COLUMNS * depth` elements, there
-                    // are at most `depth / DEPTH` whole steps, so this element and the `DEPTH - 1`
-                    // following ones lie within the row's first `depth`, and so below
-                    // `(ROWS - 1) * stride + depth`. The assertion above checked that the slice has
-                    // that many.
-                    let row = unsafe {
-                        instructions.broadcast_operand(
-                            elements.as_ptr().add(row * stride + number * I::DEPTH),
-                        )
-                    };
-                    sums[0] = instructions.multiply_add(row, columns[0], sums[0]);
-                    sums[1] = instructions.multiply_add(row, columns[1], sums[1]);
-                }
-            }
-            for (row, sums) in sums.into_iter().enumerate() {
-                let output = &mut self.output
-                    [row * self.output_stride + index * I::PANEL_COLUMNS..][..2 * width];
-                lanes.store(sums[0], output);
-                lanes.store(sums[1], &mut output[width..]);
-            }
-        }
-    }
 }
 
 /// Routine that passes a tile's products to the epilogue.

@@ -13,6 +13,7 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider,
 };
 use prometheus::{Encoder, Registry, TextEncoder};
+use tracing::Level;
 use tracing::subscriber::Interest;
 use tracing_subscriber::filter::{FilterExt, dynamic_filter_fn, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
@@ -32,6 +33,10 @@ const GATHERING: Duration = Duration::from_secs(1);
 
 /// Maximum duration of the last export at shutdown.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Level of all spans. The filters state it, or else nothing is skipped before they are asked: a
+/// tokenizer makes several records of a lower level for each character.
+const SPANS: Level = Level::INFO;
 
 /// Registry from which the admin port reads metrics.
 static REGISTRY: OnceLock<Registry> = OnceLock::new();
@@ -158,7 +163,7 @@ fn tracer(config: &TelemetryConfig, resource: Resource) -> Result<SdkTracerProvi
 fn write_logs(Logging { filter, format }: Logging<'_>, tracer: &SdkTracerProvider) {
     // The storage engine has too many spans of its own. Events may quote a model or a file.
     let is_ours = |metadata: &tracing::Metadata<'_>| {
-        metadata.is_span() && metadata.target().starts_with("clew")
+        metadata.is_span() && *metadata.level() <= SPANS && metadata.target().starts_with("clew")
     };
     // A disabled record of the `log` crate leaves its decision in a thread-local variable. The next
     // span inherits it, unless the filters are asked about that span itself, which does not happen
@@ -166,7 +171,8 @@ fn write_logs(Logging { filter, format }: Logging<'_>, tracer: &SdkTracerProvide
     let asked_each_time = dynamic_filter_fn(move |metadata, _| is_ours(metadata))
         .with_callsite_filter(move |metadata| {
             if is_ours(metadata) { Interest::sometimes() } else { Interest::never() }
-        });
+        })
+        .with_max_level_hint(SPANS);
     let traces = tracing_opentelemetry::layer()
         .with_tracer(tracer.tracer("clew"))
         .with_location(false)
@@ -175,7 +181,7 @@ fn write_logs(Logging { filter, format }: Logging<'_>, tracer: &SdkTracerProvide
         .with_context_activation(false)
         .with_filter(asked_each_time);
     // Spans are always enabled, so that every line knows its span.
-    let shown = filter_fn(is_ours).or(logging::filter(filter));
+    let shown = filter_fn(is_ours).with_max_level_hint(SPANS).or(logging::filter(filter));
     let registry = tracing_subscriber::registry().with(traces);
     let lines = fmt::layer().with_writer(std::io::stderr);
     let started = match format {

@@ -1,5 +1,6 @@
 //! Encoder pool: implements `Encoder` over the devices of one model.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,10 @@ use tracing::Instrument;
 
 use crate::EncoderConfig;
 use crate::devices::{Computes, Devices, Names};
+
+/// Maximum number of bytes of texts that are tokenised where they arrive. That takes about a
+/// microsecond for each token, which is less than to wake another thread and to be woken by it.
+const TOKENISED_IN_PLACE: usize = 1024;
 
 /// Encoder that computes on this machine's devices. Cheap to share.
 pub struct EncoderPool {
@@ -106,14 +111,19 @@ impl EncoderPool {
         self.devices.stop().await;
     }
 
-    /// Tokenises on a thread where blocking is allowed.
+    /// Tokenises on a thread where blocking is allowed, or at once if the texts are as short as a
+    /// question.
     async fn encode(&self, texts: Vec<String>, kind: TextKind) -> Result<Vec<EncodedText>, Error> {
+        let bytes: usize = texts.iter().map(String::len).sum();
         let model = Arc::clone(&self.model);
-        tokio::task::spawn_blocking(move || {
-            texts.iter().map(|text| model.encode(text, kind)).collect()
-        })
-        .await
-        .map_err(|error| Error::internal("the tokenizer panicked").with_source(error))
+        let encode = move || texts.iter().map(|text| model.encode(text, kind)).collect();
+        if bytes <= TOKENISED_IN_PLACE {
+            let encoded = catch_unwind(AssertUnwindSafe(encode));
+            return encoded.map_err(|_panic| Error::internal("the tokenizer panicked"));
+        }
+        tokio::task::spawn_blocking(encode)
+            .await
+            .map_err(|error| Error::internal("the tokenizer panicked").with_source(error))
     }
 
     async fn embed_texts(

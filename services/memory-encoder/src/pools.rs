@@ -94,7 +94,7 @@ impl OwnEncoder {
     }
 
     /// Returns the pool, or `None` if the model is behind an endpoint.
-    fn pool(&self) -> Option<&EncoderPool> {
+    pub fn pool(&self) -> Option<&EncoderPool> {
         match self {
             Self::Pool(pool) => Some(pool),
             Self::Endpoint(_) => None,

@@ -7,7 +7,7 @@ use burn::tensor::DType;
 
 use super::{Bert, BertConfig, layer_root};
 use crate::Error;
-use crate::weights::Weights;
+use crate::checkpoint::Checkpoint;
 
 impl Bert {
     /// Loads every parameter from `weights`, on `device` in the number format `dtype`.
@@ -33,11 +33,11 @@ impl Bert {
     /// are its `gamma` and `beta`.
     ///
     /// # Errors
-    /// Returns the errors of [`Weights::values`].
+    /// Returns the errors of [`Checkpoint::values`].
     pub(crate) fn load(
         mut self,
         config: &BertConfig,
-        weights: &Weights<'_>,
+        weights: &Checkpoint,
         device: &Device,
         dtype: DType,
     ) -> Result<Self, Error> {
@@ -67,7 +67,7 @@ impl Bert {
 /// a parameter that is not loaded yet would first fill it with random values.
 struct Loader<'a> {
     config: &'a BertConfig,
-    weights: &'a Weights<'a>,
+    weights: &'a Checkpoint,
     device: &'a Device,
     dtype: DType,
 }

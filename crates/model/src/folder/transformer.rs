@@ -3,12 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::reader::FolderReader;
-use super::weight_files::weight_names;
 use crate::Error;
 use crate::bert::{BertConfig, Family};
 use crate::decoder::config::DecoderConfig;
 use crate::qwen2::{Attention, Qwen2Config};
-use crate::weights::WeightFile;
 
 const CONFIG: &str = "config.json";
 
@@ -196,19 +194,6 @@ fn check_sizes(folder: &FolderReader, config: &BertConfig) -> Result<(), Error> 
         return Err(folder.broken(CONFIG, "`layer_norm_eps` between 0 and 1", epsilon));
     }
     Ok(())
-}
-
-/// Reads the weights: `model.safetensors`, or the parts that an index names.
-///
-/// # Errors
-/// Returns [`Error::Unreadable`] if a file cannot be read, and [`Error::Broken`] if the index is
-/// not JSON or names files outside the folder.
-pub(crate) fn read_weights(folder: &FolderReader) -> Result<Vec<WeightFile>, Error> {
-    let read = |name: String| {
-        let bytes = folder.read(&name, "the model's weights")?;
-        Ok(WeightFile { name: folder.name(&name), bytes })
-    };
-    weight_names(folder)?.into_iter().map(read).collect()
 }
 
 #[cfg(test)]

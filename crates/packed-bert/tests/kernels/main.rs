@@ -40,9 +40,9 @@ const SHAPES: [Config; 4] = [
     Config { hidden: 384, heads: 12, intermediate: 1536, layers: 2, ..SMALL },
 ];
 
-/// Sequence lengths on both sides of tile rows (6, 12), panel columns (16, 32) and pairs of
-/// elements, and the whole position table.
-const LENGTHS: [usize; 12] = [1, 2, 5, 6, 7, 12, 13, 16, 31, 33, 70, 80];
+/// Sequence lengths on both sides of tile rows (6, 12, 16), blocks of rows (32), panel columns (16,
+/// 32) and pairs of elements, and the whole position table.
+const LENGTHS: [usize; 14] = [1, 2, 5, 6, 7, 12, 13, 16, 17, 31, 32, 33, 70, 80];
 
 /// Largest allowed difference from the reference in 32-bit floats.
 ///

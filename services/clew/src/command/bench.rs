@@ -2,15 +2,17 @@
 //! machine.
 
 mod generate;
+mod interactive;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use clew_core::{CorpusName, Encoders, IfThere, Priority, Query, SearchMode, TextKind};
+use clew_core::{CorpusName, IfThere, Priority, Query, SearchMode, TextKind};
 use clew_formats::{FileFormat, Naming, Options, Source};
 use clew_generator::config::{DeviceChoice, LocalConfig, Precision};
+use clew_memory_encoder::OwnEncoder;
 use serde_json::{Value, json};
 
 use crate::args::global::GlobalArgs;
@@ -31,7 +33,7 @@ pub struct BenchArgs {
 /// Measurements.
 #[derive(Debug, Subcommand)]
 pub enum BenchAction {
-    /// Measure the tokens per second of the encoder.
+    /// Measure the tokens per second of the encoder, or how long one question takes.
     Embed {
         /// JSON Lines with a `text` field.
         #[arg(value_name = "FILE")]
@@ -42,6 +44,9 @@ pub enum BenchAction {
         /// Number of rounds; the median is reported.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
+        /// Embed the texts as questions, one after the other, and report how long each takes.
+        #[arg(long)]
+        interactive: bool,
     },
     /// Measure an ingestion from files to searchable: tokens per second, and the share of the
     /// encoder.
@@ -94,8 +99,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Runs a measurement and prints its result.
 pub async fn run(global: &GlobalArgs, arguments: BenchArgs, output: &Output) -> anyhow::Result<()> {
     let result = match arguments.action {
-        BenchAction::Embed { texts, threads, rounds } => {
-            embed(global, &texts, threads, rounds).await?
+        BenchAction::Embed { texts, threads, rounds, interactive } => {
+            let way = if interactive { Way::Interactive } else { Way::Bulk };
+            embed(global, &texts, threads, rounds, way).await?
         }
         BenchAction::Ingest { paths } => ingest(global, paths).await?,
         BenchAction::Generate { tokenizer, device, bf16, threads, words, tokens, streams } => {
@@ -128,16 +134,24 @@ fn percentile(values: &[f64], share: f64) -> f64 {
     values.get(place.round() as usize).copied().unwrap_or(0.0)
 }
 
+/// Way in which texts are embedded.
+#[derive(Clone, Copy)]
+enum Way {
+    /// All at once, as an ingestion does.
+    Bulk,
+    /// One after the other, as searches do.
+    Interactive,
+}
+
 async fn embed(
     global: &GlobalArgs,
     texts: &Path,
     threads: usize,
     rounds: usize,
+    way: Way,
 ) -> anyhow::Result<Value> {
     let mut config = ClewConfig::load(global, None)?;
     config.roles.encoder.threads = threads;
-    let encoders = node::load_encoders(&config.roles.encoder).await?;
-    let encoder = encoders.current();
     let source = Source::file("texts", texts);
     let documents: Result<Vec<_>, _> =
         clew_formats::read(source, FileFormat::JsonLines, &Options::default()).collect();
@@ -145,6 +159,26 @@ async fn embed(
     if texts.is_empty() || rounds == 0 {
         bail!("expected at least one text and one round");
     }
+    let encoders = node::load_encoders(&config.roles.encoder).await?;
+    let measured = match way {
+        Way::Bulk => embed_in_bulk(encoders.first(), &texts, rounds).await,
+        Way::Interactive => interactive::run(encoders.first(), &texts, rounds).await,
+    };
+    let path = encoders.first().description();
+    encoders.stop().await;
+    let mut result = json!({
+        "path": path,
+        "threads": config.roles.encoder.worker_threads(),
+        "texts": texts.len(),
+    });
+    if let (Value::Object(all), Value::Object(measured)) = (&mut result, measured?) {
+        all.extend(measured);
+    }
+    Ok(result)
+}
+
+async fn embed_in_bulk(own: &OwnEncoder, texts: &[String], rounds: usize) -> anyhow::Result<Value> {
+    let encoder = own.encoder();
     let mut rates = Vec::with_capacity(rounds);
     let mut tokens = 0;
     // The first round warms up and is not counted.
@@ -152,21 +186,13 @@ async fn embed(
         let started = Instant::now();
         let deadline = started + PATIENCE;
         let embedded =
-            encoder.embed(texts.clone(), TextKind::Passage, Priority::Bulk, deadline).await?;
+            encoder.embed(texts.to_vec(), TextKind::Passage, Priority::Bulk, deadline).await?;
         tokens = embedded.iter().map(|embedding| u64::from(embedding.tokens)).sum::<u64>();
         if round > 0 {
             rates.push(tokens as f64 / started.elapsed().as_secs_f64());
         }
     }
-    let path = encoders.first().description();
-    encoders.stop().await;
-    Ok(json!({
-        "path": path,
-        "threads": config.roles.encoder.worker_threads(),
-        "texts": texts.len(),
-        "tokens": tokens,
-        "tokens_per_second": median(rates),
-    }))
+    Ok(json!({ "tokens": tokens, "tokens_per_second": median(rates) }))
 }
 
 async fn ingest(global: &GlobalArgs, paths: Vec<String>) -> anyhow::Result<Value> {
