@@ -14,8 +14,8 @@ searched from another that opened what the first one left on the disk. Clew is s
 include embedding each question: the table has the server's own times of that beside them.
 
 - p50, p99: one client, after other questions warmed the engine. Every question is asked once.
-- searches/s: as many clients, each of which waits for one answer before it asks again: threads in the process of an
-  engine, calls in flight to Clew.
+- searches/s: of clients that each wait for one answer before they ask again. They are threads in the process of an
+  engine, and calls in flight to Clew.
 - recall@10: against the exact product over all vectors, of dense searches.
 - CPU: processor time of a search with one client. For Clew it is that of the server, without the client's.
 - memory: of the process that searches, after all searches, with Python and the engine's packages in it. For Clew it is
@@ -65,7 +65,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=7, help="another seed gives other questions (default: 7)")
     parser.add_argument("--cores", help="cores of all processes, such as 0,1 (default: all that are allowed)")
     parser.add_argument("--json", help="file for the figures, for machines")
-    parser.add_argument("--keep", help="folder for what is exported, which a later run with it uses again")
+    parser.add_argument("--keep", help="folder for what is exported, so that a later run of the same corpus skips it")
     # What a process of one engine is told.
     for name in ("only", "phase", "folder", "address", "pid"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
@@ -100,6 +100,7 @@ def search(name, folder, prepared, options):
         server.stubs(folder / "stubs")
         engine = server.Clew(options.address, prepared["corpus"], prepared["filters"], K)
         pid = int(options.pid)
+        measure.settle(pid)
     else:
         engine = ENGINES[name](folder / name, prepared["dimension"], prepared["filters"])
         engine.open()
@@ -131,6 +132,18 @@ def in_process_of_its_own(name, phase, folder, *more):
     return json.loads((folder / f"{name}.{phase}.json").read_text())
 
 
+def described(kind):
+    """What a user has to know beside the figures."""
+    filters = "yes" if kind.has_filters and "dense" in kind.modes else "no"
+    return {
+        "settings": kind.settings,
+        "synced": kind.synced,
+        "filters": filters,
+        "deletes": kind.deletes,
+        "lacks": kind.lacks,
+    }
+
+
 def measure_peer(name, folder):
     kind = ENGINES[name]
     shutil.rmtree(folder / name, ignore_errors=True)
@@ -142,21 +155,21 @@ def measure_peer(name, folder):
     finally:
         shutil.rmtree(folder / name)
     version = ", ".join(importlib.metadata.version(package.partition("[")[0]) for package in kind.packages)
-    return {"version": version, "settings": kind.settings, "lacks": kind.lacks, **ingested, "disk_mib": disk, **searched}
+    return {"version": version, **described(kind), **ingested, "disk_mib": disk, **searched}
 
 
 def measure_clew(folder, options):
     from peers import server
 
     version = subprocess.run([options.clew, "--version"], stdout=subprocess.PIPE, text=True, check=True)
-    with server.Server(options.clew, folder / "clew.log", options.model, "--data-dir", options.data_dir) as running:
+    log = folder / "clew.log"
+    with server.Server(options.clew, log, options.model, "--data-dir", options.data_dir) as running:
         more = ["--address", running.address, "--pid", str(running.process.pid)]
         searched = in_process_of_its_own("clew", "search", folder, *more)
     stored = Path(options.data_dir) / "corpora" / options.corpus
     return {
         "version": version.stdout.split()[-1],
-        "settings": server.Clew.settings,
-        "lacks": server.Clew.lacks,
+        **described(server.Clew),
         "ingest_s": None,
         # A bucket's size is not known here.
         "disk_mib": measure.disk_mib(stored) if stored.exists() else None,
@@ -177,7 +190,7 @@ def prepared(folder, options):
     server.stubs(folder / "stubs")
     vectors = server.embed(options.clew, options.model, folder, texts)
     if vectors.shape[1] != chunks.dimension:
-        sys.exit(
+        raise RuntimeError(
             f"the model gives vectors of {vectors.shape[1]} numbers, and the corpus has {chunks.dimension}; "
             "name the corpus' model with --model"
         )
@@ -218,7 +231,7 @@ def table(head, rows):
 def report(result):
     print(
         f"\n{result['chunks']:,} chunks of {result['dimension']} dimensions, {result['questions']} questions, "
-        f"the best {K} of each; {len(result['cores'])} cores of {result['processor']}\n"
+        f"the best {K} of each; cores {', '.join(map(str, result['cores']))} of {result['processor']}\n"
     )
     engines = result["engines"]
     head = ["engine", "mode", "p50 ms", "p99 ms", "of it embedding ms", "CPU ms"]
@@ -248,7 +261,11 @@ def report(result):
         rows.append([name, of["version"], *memory, of["disk_mib"], of["ingest_s"], of.get("ingest_peak_mib")])
     head = ["engine", "version", "memory MiB", "at most", "without files", "disk MiB", "ingest s", "ingest at most MiB"]
     table(head, rows)
-    table(["engine", "settings", "what it lacks"], [[name, of["settings"], of["lacks"]] for name, of in engines.items()])
+    rows = []
+    for name, of in engines.items():
+        rows.append([name, of["settings"], of["synced"], of["filters"], of["deletes"], of["lacks"]])
+    head = ["engine", "settings", "added is synced", "dense filters", "deletes are visible", "what else it lacks"]
+    table(head, rows)
     for name, reason in result["left_out"].items():
         print(f"{name}: {reason}")
 
@@ -279,6 +296,7 @@ def run(folder, options):
         "chunks": made["chunks"],
         "dimension": made["dimension"],
         "questions": options.questions,
+        "k": K,
         "filters": made["filters"],
         "cores": sorted(os.sched_getaffinity(0)),
         "processor": processor(),
@@ -307,6 +325,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     try:
         result = run(folder, options)
+    except RuntimeError as failure:
+        sys.exit(str(failure))
     finally:
         if not options.keep:
             shutil.rmtree(folder)

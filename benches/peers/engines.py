@@ -18,8 +18,13 @@ class Engine:
     modes = []
     # Whether a dense search can be restricted to chunks with an attribute.
     has_filters = True
-    # What was chosen, and what a user of Clew would miss.
+    # What was chosen.
     settings = ""
+    # When what was added is on the disk for good: seen by tracing its calls of fsync.
+    synced = ""
+    # When a search no longer finds what was deleted: tried out.
+    deletes = ""
+    # What else a user of Clew would miss.
     lacks = ""
     # Maximum number of chunks of one call of `add`.
     batch = 5000
@@ -52,12 +57,14 @@ class LanceDb(Engine):
     packages = ["lancedb"]
     modes = ["dense", "sparse", "hybrid"]
     settings = "IVF_RQ of 5 bits, at least 20 probes, refined by 5; BM25 with stems; RRF; bitmaps for filters"
-    lacks = "a power failure may lose what was acknowledged (no fsync); no labels or tenants"
+    synced = "never"
+    deletes = "at once, in the process that deletes"
+    lacks = "labels, tenants"
     # As Clew has it.
     BITS = 5
     PROBES = 20
     REFINE = 5
-    # With fewer chunks no partitions can be trained, and Clew builds no index either.
+    # Fewer are compared one by one. Clew does so below 20,000.
     INDEXED_FROM = 1000
 
     def __init__(self, *arguments):
@@ -123,7 +130,9 @@ class Chroma(Engine):
     packages = ["chromadb"]
     modes = ["dense"]
     settings = "HNSW as it comes, in a folder"
-    lacks = "no ranking by words in its local form; vectors are all in memory; no labels or tenants"
+    synced = "at once"
+    deletes = "at once"
+    lacks = "ranking by words in its local form, labels, tenants; all vectors are in memory"
 
     def client(self):
         import chromadb
@@ -159,7 +168,9 @@ class MilvusLite(Engine):
     packages = ["milvus-lite", "pymilvus[milvus-lite]"]
     modes = ["dense", "sparse", "hybrid"]
     settings = "HNSW with M 16 and efConstruction 200, ef 64; BM25 without stems; RRF; inverted indexes for filters"
-    lacks = "meant for development by its makers; its log is not synced by default; no labels or tenants"
+    synced = "when it is flushed or closed"
+    deletes = "at once"
+    lacks = "stems, labels, tenants; its makers mean it for development"
     EF = {"ef": 64}
 
     def client(self):
@@ -242,7 +253,9 @@ class Usearch(Engine):
     modes = ["dense"]
     has_filters = False
     settings = "HNSW as it comes, vectors as 32-bit floats"
-    lacks = "a library: no texts, no filters, nothing on the disk until it is saved; vectors are all in memory"
+    synced = "never; it is written by a call of its own"
+    deletes = "at once"
+    lacks = "texts, filters; all vectors are in memory"
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -277,7 +290,9 @@ class Tantivy(Engine):
     packages = ["tantivy"]
     modes = ["sparse"]
     settings = "English stems, texts stored"
-    lacks = "a library: no vectors; what is added or deleted is visible after a commit and a reload"
+    synced = "at a commit"
+    deletes = "after a commit and a reload"
+    lacks = "vectors"
     HEAP = 256 << 20
 
     def index(self):
@@ -320,7 +335,9 @@ class Pair(Engine):
     modes = ["hybrid"]
     has_filters = False
     settings = "both as above, RRF in Python over the best 10 of each"
-    lacks = "as both above; nothing keeps the two alike"
+    synced = "as both above"
+    deletes = "as both above"
+    lacks = "filters, and anything that keeps the two alike"
 
     def __init__(self, folder, dimension, filters):
         super().__init__(folder, dimension, filters)
@@ -355,7 +372,9 @@ class Numpy(Engine):
     packages = ["numpy"]
     modes = ["dense"]
     settings = "the exact product over all vectors in memory, with as many threads as its BLAS takes"
-    lacks = "not an engine: no texts, nothing but a file; vectors are all in memory"
+    synced = "never; it is a file"
+    deletes = ""
+    lacks = "everything but this product; all vectors are in memory"
 
     def __init__(self, *arguments):
         super().__init__(*arguments)

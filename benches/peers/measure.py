@@ -11,6 +11,10 @@ from pathlib import Path
 CLIENTS_SECONDS = 5
 # Longest time of one client for a pass over the questions in one mode. It may end a pass.
 LATENCY_SECONDS = 60
+# Seconds in a row in which a server must be quiet, which is more than it waits between two looks at its tables, and
+# the longest time to wait for that.
+QUIET_SECONDS = 12
+SETTLE_SECONDS = 1800
 
 
 def tree(pid):
@@ -46,6 +50,17 @@ def cpu_seconds(pid):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return seconds + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def settle(pid):
+    """Waits until a process has computed nearly nothing for a while: until it has maintained its tables."""
+    until = time.monotonic() + SETTLE_SECONDS
+    quiet, before = 0, cpu_seconds(pid)
+    while quiet < QUIET_SECONDS and time.monotonic() < until:
+        time.sleep(1)
+        now = cpu_seconds(pid)
+        quiet = quiet + 1 if now - before < 0.05 else 0
+        before = now
 
 
 def disk_mib(folder):

@@ -1,7 +1,6 @@
 """What all engines of `search_peers.py` get: chunks with vectors, questions with theirs, and the exact answers."""
 
 import random
-import sys
 
 import numpy
 import pyarrow.compute as compute
@@ -82,7 +81,7 @@ def questions(chunks, count, seed):
             taken.append(" ".join(words))
     taken = list(dict.fromkeys(taken))[:count]
     if len(taken) < count:
-        sys.exit(f"{chunks.count} chunks give {len(taken)} questions, and {count} are wanted")
+        raise RuntimeError(f"{chunks.count} chunks give {len(taken)} questions, and {count} are wanted")
     return taken
 
 

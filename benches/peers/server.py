@@ -17,8 +17,6 @@ START_PATIENCE = 120
 STOP_PATIENCE = 60
 # Seconds that any call may take.
 PATIENCE = 120
-# Seconds that a server which has nothing to index is left to its maintenance.
-MAINTAINED_AFTER = 10
 EMBEDDED_AT_ONCE = 32
 # A node that only embeds. It meets no other, so its address is never used.
 ENCODER = """
@@ -40,7 +38,7 @@ def stubs(folder):
     paths = [f"--proto_path={protos}", f"--proto_path={well_known}"]
     folder.mkdir(exist_ok=True)
     if protoc.main(["protoc", *paths, f"--python_out={folder}", f"--grpc_python_out={folder}", *files]) != 0:
-        sys.exit("the proto files do not compile")
+        raise RuntimeError("the proto files do not compile")
     sys.path.insert(0, str(folder))
 
 
@@ -73,7 +71,7 @@ class Server:
                 return self
             time.sleep(0.05)
         self.__exit__()
-        sys.exit(f"{self.command} did not start:\n{self.log.read_text(errors='replace')}")
+        raise RuntimeError(f"{' '.join(self.command)} did not start:\n{self.log.read_text(errors='replace')}")
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
@@ -88,7 +86,7 @@ def export(program, model, data, corpus, folder):
     """Writes the corpus below a folder, with its vectors."""
     command = [program, "corpus", "export", corpus, "--format", "parquet", "--out", str(folder)]
     if subprocess.run([*command, "--data-dir", data], env=environment(model), stdout=sys.stderr).returncode != 0:
-        sys.exit(f"the corpus `{corpus}` could not be exported")
+        raise RuntimeError(f"the corpus `{corpus}` could not be exported")
 
 
 def embed(program, model, folder, texts):
@@ -112,7 +110,7 @@ def embed(program, model, folder, texts):
             responses = {}
             for response in encoder_pb2_grpc.EncoderServiceStub(channel).Embed(batches(), timeout=PATIENCE):
                 if response.HasField("refusal"):
-                    sys.exit(f"the questions were not embedded: {response.refusal.message}")
+                    raise RuntimeError(f"the questions were not embedded: {response.refusal.message}")
                 responses[response.id] = response.embeddings.embeddings
     every = [one.vector for first in sorted(responses) for one in responses[first]]
     return numpy.stack([numpy.frombuffer(vector, "<f4") for vector in every])
@@ -124,6 +122,8 @@ class Clew:
     modes = ["dense", "sparse", "hybrid"]
     has_filters = True
     settings = "a server over gRPC with a client in Python on the same cores; embeds each question itself"
+    synced = "at once"
+    deletes = "at once"
     lacks = ""
 
     def __init__(self, address, corpus, filters, k):
@@ -139,7 +139,6 @@ class Clew:
         idle = ingest_pb2.WatchIngestionRequest(corpus=corpus, until_idle=True)
         for _ in ingest_pb2_grpc.IngestServiceStub(channel).WatchIngestion(idle):
             pass
-        time.sleep(MAINTAINED_AFTER)
 
     def search(self, mode, text, vector, where):
         mode = self.messages.SearchMode.Value(f"SEARCH_MODE_{mode.upper()}")
