@@ -85,8 +85,9 @@ pub struct Tuning {
     /// Number of rows from which a table has scalar indexes. Below it, a filter reads every row,
     /// which takes a few milliseconds.
     pub index_rows: u64,
-    /// Number of chunks from which there is a vector index. Below it, every vector is compared.
-    /// 20,000 vectors of 384 dimensions take about 15 ms.
+    /// Number of chunks from which there is a vector index. A search compares up to as many vectors
+    /// one by one: all of a smaller shard, or those that a filter leaves. 20,000 vectors of 384
+    /// dimensions take about 2 ms.
     pub vector_index_rows: u64,
     /// Number of chunks outside an index that a search may have to read besides it. Their words
     /// count towards each other's scores but not towards those of the indexed chunks.

@@ -283,6 +283,7 @@ async fn shown(
     let chunk_rows = TableView::new(TableKind::Chunks, chunk_files, handed.chunks.clone());
     chunk_rows.catch_up(&vectors.there).await?;
     let (corpus, max_children) = (settings.corpus.clone(), settings.max_children());
+    let compared = usize::try_from(settings.tuning.vector_index_rows).unwrap_or(usize::MAX);
     Ok(move |held| Snapshot {
         corpus,
         vectors,
@@ -291,6 +292,7 @@ async fn shown(
         nodes,
         chunk_rows,
         source_rows,
+        compared,
         max_children,
         catalogue,
         upper: OnceLock::new(),

@@ -27,6 +27,9 @@ pub(crate) struct Snapshot {
     pub chunk_rows: TableView,
     /// `sources` as searches see it.
     pub source_rows: TableView,
+    /// Maximum number of vectors that a search compares one by one, where an index could propose
+    /// rows.
+    pub compared: usize,
     /// Maximum number of children of a corpus tree node.
     pub max_children: u32,
     pub catalogue: Catalogue,

@@ -15,6 +15,7 @@ mod memories;
 mod nodes;
 mod ownership;
 mod reembedding;
+mod reference;
 mod s3;
 mod search;
 mod snapshots;

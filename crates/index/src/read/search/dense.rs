@@ -26,8 +26,6 @@ use crate::table::rows::owned::ROW;
 use crate::table::vectors::StoredVectors;
 use crate::values::vector::is_direction;
 
-/// Maximum number of vectors that are compared one by one, where an index could propose rows.
-const COMPARED: usize = 20_000;
 /// Number of partitions of the vector index that a search reads at first. Together with [`REFINE`],
 /// recall@10 is 0.9975 on 100,000 passages of documentation.
 const PROBES: usize = 20;
@@ -77,8 +75,8 @@ impl<'a> Search<'a> {
             Some(resident) => resident,
             None => {
                 // Without an index all vectors are read anyway.
-                let is_little =
-                    index.is_none() || table.unread_rows(&vectors.name).await? <= COMPARED;
+                let is_little = index.is_none()
+                    || table.unread_rows(&vectors.name).await? <= self.snapshot.compared;
                 if !(is_little && table.read_directions(vectors).await?) {
                     table.missed();
                     return self.nearest_in_files(vector, &vectors.name).await;
@@ -89,7 +87,7 @@ impl<'a> Search<'a> {
         let resident = Arc::new(resident);
         let rows = self.fragments.rows();
         match index {
-            Some(index) if allowed.count(rows) > COMPARED => {
+            Some(index) if allowed.count(rows) > self.snapshot.compared => {
                 let unit = unit(vector);
                 self.nearest_proposed(&index, &unit, direction, &resident, &allowed).await
             }

@@ -307,7 +307,7 @@ mod tests {
             version: Version(1),
             ordinal: number,
             score,
-            shown: (number % 3 > 0).then(|| shown(number)),
+            shown: (!number.is_multiple_of(3)).then(|| shown(number)),
         }
     }
 
