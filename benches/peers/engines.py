@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from datetime import timedelta
 
 K = 10
 # The constant of reciprocal rank fusion that all engines here use.
@@ -99,7 +100,8 @@ class LanceDb(Engine):
         table.create_index("text", config=FTS())
         for column in self.columns:
             table.create_index(column, config=Bitmap())
-        table.optimize()
+        # Old versions would count as its disk otherwise, for a week.
+        table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
     def open(self):
         from lancedb.rerankers import RRFReranker
