@@ -15,6 +15,7 @@ use crate::table::rows;
 use crate::table::vectors::VectorColumn;
 use crate::values::derived::{DerivedDocument, EmbeddedChunk};
 use crate::values::nodes::{DocumentNodes, NodeRow};
+use crate::values::vector_memory::VectorMemory;
 
 const RECIPE: Recipe = Recipe(3);
 const PATIENCE: Duration = Duration::from_secs(5);
