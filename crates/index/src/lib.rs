@@ -40,6 +40,14 @@
 //! documents these are. Chunks also carry their labels in a column, so that a search leaves them
 //! out before it scores.
 //!
+//! # Searches
+//!
+//! A search asks the storage engine's indexes directly, by row numbers, and makes no query plan.
+//! What it must know of a row is in memory by fragment (`read/resident.rs`): the document version
+//! that the row belongs to, the directions of vectors as far as there is room ([`VectorMemory`]),
+//! and the words of rows that the text index does not cover yet. Fragments never change, so views
+//! share what is known of them.
+//!
 //! # Modules
 //!
 //! A module imports only modules above it. `error` also knows the names of the tables.

@@ -2,9 +2,9 @@
 //!
 //! A vector that is searched by cosine similarity counts by its direction alone. So it is scaled to
 //! length 32,767 and rounded to whole numbers, which takes half the memory of 32-bit floats. The
-//! cosine of two such directions differs from the exact one by 0.00001 as a rule, and at most by the
-//! square root of the dimension, divided by 32,767 (0.0006 with 384 dimensions). Products are summed
-//! in integers, so a cosine is the same on every machine.
+//! cosine of two such directions differs from the exact one by 0.00001 as a rule, and at most by
+//! the square root of the dimension, divided by 32,767 (0.0006 with 384 dimensions). Products are
+//! summed in integers, so a cosine is the same on every machine.
 //!
 //! This crate is compiled with optimisation in every profile: its loops are nothing but arithmetic,
 //! which the compiler turns into vector instructions.
@@ -107,8 +107,8 @@ impl Directions {
     }
 }
 
-/// Writes the codes of a vector. Returns the inverse of their length, or `None` if the vector has no
-/// direction.
+/// Writes the codes of a vector. Returns the inverse of their length, or `None` if the vector has
+/// no direction.
 fn encode(vector: &[f32], codes: &mut [i16]) -> Option<f32> {
     // In 64 bits, because the squares of large components overflow 32.
     let squares: f64 = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum();

@@ -73,7 +73,7 @@ impl Scatter {
         } else {
             None
         };
-        let asked = &CandidateQuery {
+        let mut asked = CandidateQuery {
             encoder: model.fingerprint(),
             text: query.text.clone(),
             vector,
@@ -84,60 +84,80 @@ impl Scatter {
             exact: query.exact,
             with_texts: false,
         };
+        cost.shards_searched += corpus.shards().len() as u64;
+        let read = match self.ranked_and_read(query, &asked, deadline).await? {
+            Some(read) => read,
+            // Some passages were replaced or forgotten between the two steps. In one step, all are
+            // of one state of their shard.
+            None => {
+                asked.with_texts = true;
+                let read = self.ranked_and_read(query, &asked, deadline).await?;
+                read.ok_or_else(|| Error::internal("a shard returned passages without texts"))?
+            }
+        };
+        Ok(Retrieved { evidence: read.found, shards_missing: read.shards_missing, cost })
+    }
+
+    /// Has all shards rank, fuses the rankings, and reads what is shown of the best passages.
+    /// Returns `None` if some of them are gone by then.
+    async fn ranked_and_read(
+        &self,
+        query: &Query,
+        asked: &CandidateQuery,
+        deadline: Instant,
+    ) -> Result<Option<Partial<Vec<Evidence>>>, Error> {
         // A shard that does not answer costs its part of the result, not the whole.
         let until = self.shards.deadline(deadline);
         let asking = |shard: Arc<dyn Shard>| async move {
             Ok((shard.index(), shard.candidates(asked, until).await?))
         };
         let Partial { found, shards_missing } = self.shards.ask_all(asking).await?;
-        cost.shards_searched += corpus.shards().len() as u64;
-        let ranked = fuse(gather(found), query);
-        let Partial { found: evidence, shards_missing: more } =
-            self.read(ranked, query.k, deadline).await?;
-        let missing: BTreeSet<ShardIndex> = shards_missing.into_iter().chain(more).collect();
-        Ok(Retrieved { evidence, shards_missing: missing.into_iter().collect(), cost })
-    }
-
-    /// Reads what is shown of the best `k` hits. The next ones take the place of those that were
-    /// replaced or forgotten since they were ranked.
-    async fn read(
-        &self,
-        ranked: Vec<Found>,
-        k: usize,
-        deadline: Instant,
-    ) -> Result<Partial<Vec<Evidence>>, Error> {
-        let mut read = Vec::with_capacity(k);
-        let mut missing = BTreeSet::new();
-        let mut rest = ranked.into_iter();
+        let mut missing: BTreeSet<ShardIndex> = shards_missing.into_iter().collect();
+        let mut rest = fuse(gather(found), query).into_iter();
+        let mut read = Vec::with_capacity(query.k);
         loop {
-            let best: Vec<Found> = rest.by_ref().take(k - read.len()).collect();
+            let of_answering = |found: &Found| !missing.contains(&found.shard);
+            let wanted = query.k - read.len();
+            let best: Vec<Found> = rest.by_ref().filter(of_answering).take(wanted).collect();
             if best.is_empty() {
                 let missing: Vec<_> = missing.into_iter().collect();
-                return Ok(Partial::whole(read).missing(missing));
+                return Ok(Some(Partial::whole(read).missing(missing)));
             }
-            let mut unread: BTreeMap<ShardIndex, Vec<ChunkRef>> = BTreeMap::new();
-            for found in best.iter().filter(|found| found.hit.shown.is_none()) {
-                unread.entry(found.shard).or_default().push(found.chunk());
+            let (mut texts, silent) = self.texts(&best, deadline).await?;
+            missing.extend(silent);
+            for found in best {
+                let shown = found.hit.shown.clone().or_else(|| texts.remove(&found.chunk()));
+                match shown {
+                    Some(shown) => read.push(found.evidence(shown)),
+                    None if missing.contains(&found.shard) => {}
+                    None => return Ok(None),
+                }
             }
-            let mut texts = HashMap::new();
-            if !unread.is_empty() {
-                let until = self.shards.deadline(deadline);
-                let wanted = &unread;
-                let asking = |shard: Arc<dyn Shard>| async move {
-                    let wanted = wanted.get(&shard.index()).map_or(&[][..], Vec::as_slice);
-                    shard.chunks(wanted, until).await
-                };
-                let concerned = |shard| wanted.contains_key(&shard);
-                let answer = self.shards.ask(concerned, asking).await?;
-                missing.extend(answer.shards_missing);
-                texts.extend(answer.found.into_iter().flatten());
-            }
-            read.extend(best.into_iter().filter_map(|found| {
-                let chunk = found.chunk();
-                let shown = found.hit.shown.clone().or_else(|| texts.remove(&chunk))?;
-                Some(found.evidence(shown))
-            }));
         }
+    }
+
+    /// Reads what is shown of hits that came without it. Also returns the shards that do not
+    /// answer.
+    async fn texts(
+        &self,
+        best: &[Found],
+        deadline: Instant,
+    ) -> Result<(HashMap<ChunkRef, ChunkText>, Vec<ShardIndex>), Error> {
+        let mut unread: BTreeMap<ShardIndex, Vec<ChunkRef>> = BTreeMap::new();
+        for found in best.iter().filter(|found| found.hit.shown.is_none()) {
+            unread.entry(found.shard).or_default().push(found.chunk());
+        }
+        if unread.is_empty() {
+            return Ok((HashMap::new(), Vec::new()));
+        }
+        let (until, wanted) = (self.shards.deadline(deadline), &unread);
+        let asking = |shard: Arc<dyn Shard>| async move {
+            let wanted = wanted.get(&shard.index()).map_or(&[][..], Vec::as_slice);
+            shard.chunks(wanted, until).await
+        };
+        let concerned = |shard| wanted.contains_key(&shard);
+        let Partial { found, shards_missing } = self.shards.ask(concerned, asking).await?;
+        Ok((found.into_iter().flatten().collect(), shards_missing))
     }
 }
 

@@ -226,8 +226,8 @@ pub struct RetrieverConfig {
     pub search_wait_ms: u64,
     /// Maximum bytes of vectors that searches keep in memory, for all shards of this process, up to
     /// 2^50; two bytes for each component of a vector, so 1 GiB holds 1.4 million vectors of 384
-    /// dimensions. A search of a shard that finds no room reads vectors from the shard's files, which
-    /// takes some milliseconds. Vectors are read into memory when they are first searched.
+    /// dimensions. A search of a shard that finds no room reads vectors from the shard's files,
+    /// which takes some milliseconds. Vectors are read into memory when they are first searched.
     pub vector_memory_bytes: u64,
     /// Interval, in seconds, at which tables are checked for maintenance, 1 to 86,400.
     pub maintenance_interval_secs: u64,

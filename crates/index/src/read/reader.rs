@@ -263,8 +263,8 @@ impl ShardView {
         search::run(Arc::clone(&snapshot), self.access.clone(), query.clone()).await
     }
 
-    /// Returns what is shown of chunks, in no particular order. Leaves out chunks that a search would
-    /// not find.
+    /// Returns what is shown of chunks, in no particular order. Leaves out chunks that a search
+    /// would not find.
     ///
     /// # Errors
     /// Returns a storage error.

@@ -1,8 +1,8 @@
 //! Searches a shard.
 //!
 //! A search runs on one view of the shard. It ranks rows by their numbers and scores, without
-//! reading any of their columns: what it must know of a row is in memory. It drops rows that are not
-//! visible and, if documents are wanted, all but the best row of each. Then the texts of the
+//! reading any of their columns: what it must know of a row is in memory. It drops rows that are
+//! not visible and, if documents are wanted, all but the best row of each. Then the texts of the
 //! remaining rows are read.
 
 mod dense;
@@ -26,8 +26,8 @@ use crate::read::view::Snapshot;
 const CHUNKS_PER_DOCUMENT: usize = 4;
 
 /// Searches in a task of its own, which ends with the caller. So a search goes on while its caller
-/// waits for something else. Otherwise others could wait for it: if several need the same part of an
-/// index, the storage engine lets one of them read it.
+/// waits for something else. Otherwise others could wait for it: if several need the same part of
+/// an index, the storage engine lets one of them read it.
 pub(crate) async fn run(
     snapshot: Arc<Snapshot>,
     access: Access,

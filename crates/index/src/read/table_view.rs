@@ -236,9 +236,9 @@ impl TableView {
     }
 }
 
-/// Returns the value of a cell. Makes it if there is none yet. Two callers at once may both make it,
-/// and the first to finish decides. Nobody ever waits for another: a search that stands still must
-/// not hold up the writer.
+/// Returns the value of a cell. Makes it if there is none yet. Two callers at once may both make
+/// it, and the first to finish decides. Nobody ever waits for another: a search that stands still
+/// must not hold up the writer.
 async fn once<T, F>(cell: &OnceLock<T>, make: impl FnOnce() -> F) -> Result<&T>
 where
     F: Future<Output = Result<T>>,

@@ -1,5 +1,5 @@
-//! What the shards of a process share: its processors, where searches come first and background work
-//! is throttled behind them, and memory for vectors.
+//! What the shards of a process share: its processors, where searches come first and background
+//! work is throttled behind them, and memory for vectors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use clew_runtime::fair_queue::FairQueue;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Processors and memory of one process, over all its shards. Cheap to clone; clones share the state.
+/// Processors and memory of one process, over all its shards. Cheap to clone; clones share the
+/// state.
 #[derive(Clone, Debug)]
 pub(crate) struct Resources {
     /// Fair queue of shard searches.

@@ -4,17 +4,28 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use clew_core::{DocumentId, Labels, Recipe, Version};
+use clew_core::{DocumentId, Filter, Labels, Recipe, Version};
 use clew_vectors::Directions;
 use quick_cache::sync::Cache;
 use roaring::RoaringBitmap;
 
 use crate::error::Result;
-use crate::read::resident::masks::{MASKS, MaskKey};
 use crate::read::resident::words::Words;
 use crate::table::rows::Rows;
 use crate::table::rows::owned::OwnedRow;
 use crate::values::vector_memory::Reserved;
+
+/// Maximum number of masks that a fragment keeps.
+const MASKS: usize = 32;
+
+/// What a mask of a fragment was made for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum MaskKey {
+    /// Sets of labels that a caller holds, of those that the fragment has.
+    Labels(Vec<bool>),
+    /// Filter without its documents.
+    Filter(Filter),
+}
 
 /// Document version that rows of a fragment belong to, with the recipe that made them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,24 +12,13 @@ use roaring::RoaringBitmap;
 
 use crate::catalogue::Catalogue;
 use crate::error::{Operation, Result};
+use crate::read::resident::fragment::MaskKey;
 use crate::read::resident::{Fragments, parts};
 use crate::table::engine::scan_fragments;
 use crate::table::filter;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 use crate::table::rows::owned::ROW;
-
-/// Maximum number of masks that a fragment keeps.
-pub(crate) const MASKS: usize = 32;
-
-/// What a mask of a fragment was made for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum MaskKey {
-    /// Sets of labels that a caller holds, of those that the fragment has.
-    Labels(Vec<bool>),
-    /// Filter without its documents.
-    Filter(Filter),
-}
 
 /// Rows that may be found.
 #[derive(Clone, Debug)]

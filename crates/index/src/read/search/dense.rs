@@ -146,7 +146,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns the visible ones of the best `limit` rows, and of those that are as good as the last.
+    /// Returns the visible ones of the best `limit` rows, and of those that are as good as the
+    /// last.
     fn best_of(&self, mut found: Vec<(u64, f32)>, limit: usize) -> Vec<Ranked<'a>> {
         if limit < found.len() {
             let (_, &mut (_, last), _) =

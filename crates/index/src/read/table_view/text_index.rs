@@ -80,9 +80,9 @@ impl TextIndex {
         self.segments[0].tokenizer()
     }
 
-    /// Returns the best `limit` of the allowed rows for the words of a text, best first. `fresh` are
-    /// the fragments that the index does not cover; their words are in memory. All rows are scored
-    /// by the statistics of all.
+    /// Returns the best `limit` of the allowed rows for the words of a text, best first. `fresh`
+    /// are the fragments that the index does not cover; their words are in memory. All rows are
+    /// scored by the statistics of all.
     pub(crate) async fn matching(
         &self,
         text: &str,
