@@ -2,17 +2,17 @@
 //! scores.
 //!
 //! The reference knows the documents that are stored now, compares every vector, and computes BM25
-//! anew over all texts.
+//! anew over all texts. Vectors have room in memory or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use clew_core::{
     Access, Document, Filter, Grouping, Hit, Labels, SearchMode, TimeRange, Timestamp,
 };
-use clew_index::{ShardReader, Tuning};
+use clew_index::{ShardReader, ShardSettings, Tuning, VectorMemory};
 use proptest::prelude::*;
 
-use crate::fixture::{Fixture, Search, document, embed, id, shown};
+use crate::fixture::{Fixture, Search, document, embed, id, open, shown};
 use crate::search::{bm25, words};
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -261,9 +261,14 @@ async fn check(
     }
 }
 
-async fn run(steps: Vec<Step>, questions: Vec<Question>) {
+async fn run(steps: Vec<Step>, questions: Vec<Question>, has_room: bool) {
     let tuning = Tuning { index_rows: 20, unindexed_chunks: 1_000, ..Tuning::default() };
     let mut fixture = Fixture::with_tuning(tuning).await;
+    if !has_room {
+        let memory = VectorMemory::new(0);
+        let settings = ShardSettings { memory, ..fixture.shard.settings().clone() };
+        fixture.shard = open(&fixture.folder, settings).await.unwrap();
+    }
     let mut stored: BTreeMap<u8, Spec> = BTreeMap::new();
     // The text index keeps counting rows that were deleted until it is built anew.
     let mut has_all_statistics = true;
@@ -281,7 +286,8 @@ async fn run(steps: Vec<Step>, questions: Vec<Question>) {
                 let ids: Vec<_> = names.iter().map(|name| id(&format!("d{name}"))).collect();
                 fixture.shard.forget(&ids).await.unwrap();
                 fixture.shard.erase(PATIENCE).await.unwrap();
-                has_all_statistics = true;
+                // Nothing is built anew if nothing was there to be forgotten.
+                has_all_statistics |= names.iter().any(|name| stored.contains_key(name));
                 stored.retain(|name, _| !names.contains(name));
             }
             Step::Maintain => {
@@ -307,8 +313,9 @@ proptest! {
     fn a_search_finds_what_the_exact_reference_finds(
         steps in prop::collection::vec(steps(), 2..7),
         questions in prop::collection::vec(questions(), 3..6),
+        has_room in any::<bool>(),
     ) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(run(steps, questions));
+        runtime.block_on(run(steps, questions, has_room));
     }
 }
