@@ -12,8 +12,8 @@ often a word comes follows Zipf's law. A document has one topic of 500, and each
 of that topic, so that paragraphs can be told apart. The attribute `share` is for measuring filters: `share=1` selects
 about 1 % of the documents, `share=10` about 10 %, `share=50` about 50 %, and the others have `share=39`.
 
-Clew embeds all of it itself, because it takes no vectors from outside. On two cores that is about a minute for
-10,000 chunks and two hours for a million (`clew ingest --estimate` counts the tokens).
+Clew embeds all of it itself, because it takes no vectors from outside. `clew ingest --estimate` tells how much that
+is.
 """
 
 import argparse
