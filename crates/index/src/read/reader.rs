@@ -259,6 +259,7 @@ impl ShardView {
     /// one, [`crate::Error::OtherVectors`] if the shard has no vectors of the query's model, and
     /// [`crate::Error::Corrupt`] and [`crate::Error::Unavailable`] from the storage.
     pub async fn candidates(&self, query: &CandidateQuery) -> Result<Candidates> {
+        // Held here too: as long as the caller waits, no file that it names is removed.
         let snapshot = self.snapshot();
         search::run(Arc::clone(&snapshot), self.access.clone(), query.clone()).await
     }

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use clew_core::DocumentId;
 use lance::Dataset;
 
 use crate::error::{Operation, Result};
@@ -63,6 +64,17 @@ impl Fragments {
     pub(crate) fn row(&self, row: u64) -> Option<(&RowOwner, u32)> {
         let (fragment, place) = parts(row);
         self.get(fragment)?.row(place)
+    }
+
+    /// Returns the rows of a document, with their owners and ordinals.
+    pub(crate) fn rows_of(
+        &self,
+        document: &DocumentId,
+    ) -> impl Iterator<Item = (u64, &RowOwner, u32)> {
+        self.iter().flat_map(move |fragment| {
+            let rows = fragment.rows_of(document);
+            rows.map(|(place, owner, ordinal)| (row_at(fragment.id(), place), owner, ordinal))
+        })
     }
 
     /// Returns the number of rows, including deleted ones that are still in the files.

@@ -13,13 +13,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use clew_core::{Access, CandidateQuery, Candidates, DocumentId, Grouping, SearchMode};
-
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use crate::error::{Error, Result};
 use crate::read::resident::Fragments;
 use crate::read::resident::fragment::RowOwner;
+use crate::read::resident::masks::Allowed;
 use crate::read::view::Snapshot;
 
 /// Number of rows ranked at first per wanted document, if documents are ranked by their best chunk.
@@ -62,7 +63,7 @@ async fn candidates(
     query: &CandidateQuery,
 ) -> Result<Candidates> {
     let fragments = snapshot.chunk_rows.fragments().await?;
-    let search = Search { snapshot, fragments, access, query };
+    let search = Search { snapshot, fragments, allowed: OnceCell::new(), access, query };
     let dense = async {
         match query.mode.uses_embeddings() {
             true => search.dense().await,
@@ -96,6 +97,8 @@ struct Search<'a> {
     snapshot: &'a Snapshot,
     /// Rows of `chunks`.
     fragments: &'a Fragments,
+    /// Rows of `chunks` that the caller and the filter allow. Both rankings need them.
+    allowed: OnceCell<Allowed>,
     access: &'a Access,
     query: &'a CandidateQuery,
 }
@@ -109,11 +112,24 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Returns the wanted number of visible rows, or `None` if there are fewer and ranking more
+    /// rows can yield more.
+    fn enough(
+        &self,
+        rows: impl IntoIterator<Item = (u64, f32)>,
+        is_exhausted: bool,
+    ) -> Option<Vec<Ranked<'a>>> {
+        let mut kept = self.keep(rows);
+        let is_enough = kept.len() >= self.query.limit || is_exhausted;
+        kept.truncate(self.query.limit);
+        is_enough.then_some(kept)
+    }
+
     /// Returns the visible rows, best first, with each chunk or each document once.
     fn keep(&self, rows: impl IntoIterator<Item = (u64, f32)>) -> Vec<Ranked<'a>> {
         let visible = |(row, score): (u64, f32)| {
             let (owner, ordinal) = self.fragments.row(row)?;
-            self.is_visible(owner).then_some(Ranked { row, owner, ordinal, score })
+            self.snapshot.shows(self.access, owner).then_some(Ranked { row, owner, ordinal, score })
         };
         let mut kept: Vec<Ranked<'a>> = rows.into_iter().filter_map(visible).collect();
         sort(&mut kept);
@@ -126,16 +142,6 @@ impl<'a> Search<'a> {
             seen.insert((&ranked.owner.document_id, ordinal))
         });
         kept
-    }
-
-    /// Returns whether rows of an owner may be found. Their own labels were checked before they
-    /// were scored, but the labels of a newer version of the document, which cannot be found yet,
-    /// count too.
-    fn is_visible(&self, owner: &RowOwner) -> bool {
-        let record = self.snapshot.catalogue.get(&owner.document_id);
-        record.is_some_and(|record| {
-            record.is_live(owner.version, owner.recipe) && record.is_seen_by(self.access)
-        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! A searched table of a view: its rows in memory and its indexes, without the storage engine's
 //! query plans.
 
+mod segments;
 pub(crate) mod text_index;
 pub(crate) mod vector_index;
 
@@ -14,7 +15,7 @@ use clew_vectors::Directions;
 use lance::Dataset;
 
 use crate::catalogue::Catalogue;
-use crate::error::{Operation, Result};
+use crate::error::{Error, Operation, Result};
 use crate::read::resident::fragment::{Fragment, ResidentDirections};
 use crate::read::resident::masks::{self, Allowed};
 use crate::read::resident::words::Words;
@@ -144,7 +145,7 @@ impl TableView {
                 let (kind, columns) = (self.kind, [column.as_ref()]);
                 scan_fragments(kind, Operation::Read, &self.dataset, &[id], &columns, None, add)
                     .await?;
-                Ok::<_, crate::error::Error>(words)
+                Ok::<_, Error>(words)
             };
             once(&fragment.words, read).await?;
         }

@@ -4,13 +4,14 @@ use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use clew_core::CorpusName;
+use clew_core::{Access, CorpusName};
 use futures::future::join_all;
 use lancedb::Table;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
 use crate::catalogue::corpus_tree::CorpusTreeView;
+use crate::read::resident::fragment::RowOwner;
 use crate::read::table_view::TableView;
 use crate::table::vectors::Vectors;
 
@@ -40,6 +41,15 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns whether a caller's searches find the rows of an owner. Whoever lacks a label of a
+    /// newer version of the document, which cannot be found yet, does not see this one either.
+    pub(crate) fn shows(&self, access: &Access, owner: &RowOwner) -> bool {
+        let record = self.catalogue.get(&owner.document_id);
+        record.is_some_and(|record| {
+            record.is_live(owner.version, owner.recipe) && record.is_seen_by(access)
+        })
+    }
+
     /// Returns the corpus tree.
     pub(crate) fn upper(&self) -> &CorpusTreeView {
         self.upper.get_or_init(|| CorpusTreeView::new(&self.catalogue, self.max_children))

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Float32Type, UInt64Type};
 use clew_vectors::Direction;
-use futures::TryFutureExt;
-use futures::TryStreamExt;
+use futures::{TryFutureExt, TryStreamExt};
 use lance_core::utils::tokio::spawn_cpu;
 use lancedb::DistanceType;
 use lancedb::datafusion::prelude::Expr;
@@ -89,10 +88,10 @@ impl<'a> Search<'a> {
         match index {
             Some(index) if allowed.count(rows) > self.snapshot.compared => {
                 let unit = unit(vector);
-                self.nearest_proposed(&index, &unit, direction, &resident, &allowed).await
+                self.nearest_proposed(&index, &unit, direction, &resident, allowed).await
             }
             _ => {
-                let found = compare_all(&resident, &direction, &allowed, |_| true).await;
+                let found = compare_all(&resident, &direction, allowed, |_| true).await;
                 Ok(self.best(found))
             }
         }
@@ -118,13 +117,14 @@ impl<'a> Search<'a> {
             let mut found = fresh.clone();
             found.extend(proposed.into_iter().filter_map(|row| {
                 let (fragment, place) = parts(row);
+                if !index.covers(fragment) {
+                    return None;
+                }
                 let at = resident.binary_search_by_key(&fragment, |(of, _)| of.id()).ok()?;
                 let directions = &resident[at].1.directions;
                 Some((row, directions.cosine(place as usize, &direction)?))
             }));
-            let mut kept = self.best_of(found, limit);
-            if kept.len() >= self.query.limit || is_exhausted {
-                kept.truncate(self.query.limit);
+            if let Some(kept) = self.enough(best_of(&mut found, limit), is_exhausted) {
                 return Ok(kept);
             }
             limit = limit.saturating_mul(2);
@@ -133,28 +133,15 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the best of all rows that count.
-    fn best(&self, found: Vec<(u64, f32)>) -> Vec<Ranked<'a>> {
+    fn best(&self, mut found: Vec<(u64, f32)>) -> Vec<Ranked<'a>> {
         let mut limit = self.first_limit();
         loop {
             let is_all = limit >= found.len();
-            let mut kept = self.best_of(found.clone(), limit);
-            if kept.len() >= self.query.limit || is_all {
-                kept.truncate(self.query.limit);
+            if let Some(kept) = self.enough(best_of(&mut found, limit), is_all) {
                 return kept;
             }
             limit = limit.saturating_mul(2);
         }
-    }
-
-    /// Returns the visible ones of the best `limit` rows, and of those that are as good as the
-    /// last.
-    fn best_of(&self, mut found: Vec<(u64, f32)>, limit: usize) -> Vec<Ranked<'a>> {
-        if limit < found.len() {
-            let (_, &mut (_, last), _) =
-                found.select_nth_unstable_by(limit, |(_, a), (_, b)| b.total_cmp(a));
-            found.retain(|(_, score)| *score >= last);
-        }
-        self.keep(found)
     }
 
     /// Ranks rows by the vectors in the table's files. For exact search, and for vectors that are
@@ -164,9 +151,7 @@ impl<'a> Search<'a> {
         loop {
             let found = self.nearest_rows_in_files(vector, column, limit).await?;
             let is_exhausted = found.len() < limit;
-            let mut kept = self.keep(found);
-            if kept.len() >= self.query.limit || is_exhausted {
-                kept.truncate(self.query.limit);
+            if let Some(kept) = self.enough(found, is_exhausted) {
                 return Ok(kept);
             }
             limit = limit.saturating_mul(2);
@@ -245,6 +230,18 @@ async fn compare_all(
         Ok::<_, Infallible>(found)
     });
     compared.await.unwrap_or_else(|never| match never {})
+}
+
+/// Returns the best `limit` rows, and those that are as good as the last of them, in any order.
+fn best_of(found: &mut [(u64, f32)], limit: usize) -> impl Iterator<Item = (u64, f32)> {
+    let last = match limit < found.len() {
+        true => {
+            let place = limit.saturating_sub(1);
+            found.select_nth_unstable_by(place, |(_, a), (_, b)| b.total_cmp(a)).1.1
+        }
+        false => f32::NEG_INFINITY,
+    };
+    found.iter().copied().filter(move |(_, score)| *score >= last)
 }
 
 /// Scales a vector to length one.

@@ -2,23 +2,23 @@
 
 use std::collections::{HashMap, HashSet};
 
-use clew_core::{DocumentId, Filter};
+use clew_core::DocumentId;
 
 use crate::error::Result;
 use crate::read::resident::masks::Allowed;
-use crate::read::resident::row_at;
 use crate::read::search::{Ranked, Search};
 use crate::read::table_view::TableView;
 use crate::read::table_view::text_index::Matching;
 
 impl<'a> Search<'a> {
     /// Returns the chunks that the caller and the filter allow.
-    pub(super) async fn allowed_chunks(&self) -> Result<Allowed> {
-        self.allowed_in(&self.snapshot.chunk_rows, &self.query.filter).await
+    pub(super) async fn allowed_chunks(&self) -> Result<&Allowed> {
+        let chunks = &self.snapshot.chunk_rows;
+        self.allowed.get_or_try_init(|| self.allowed_in(chunks)).await
     }
 
-    async fn allowed_in(&self, table: &TableView, filter: &Filter) -> Result<Allowed> {
-        table.allowed(&self.snapshot.catalogue, self.access, filter).await
+    async fn allowed_in(&self, table: &TableView) -> Result<Allowed> {
+        table.allowed(&self.snapshot.catalogue, self.access, &self.query.filter).await
     }
 
     async fn matching(
@@ -29,7 +29,7 @@ impl<'a> Search<'a> {
     ) -> Result<Matching> {
         match table.text().await? {
             Some((index, fresh)) => index.matching(&self.query.text, &fresh, allowed, limit).await,
-            None => Ok(Matching::default()),
+            None => Ok(Matching { is_all: true, ..Matching::default() }),
         }
     }
 
@@ -39,12 +39,9 @@ impl<'a> Search<'a> {
         let allowed = self.allowed_chunks().await?;
         let mut limit = self.first_limit();
         loop {
-            let Matching { rows, attainable } =
-                self.matching(&self.snapshot.chunk_rows, &allowed, limit).await?;
-            let is_exhausted = rows.len() < limit;
-            let mut kept = self.keep(rows);
-            if kept.len() >= self.query.limit || is_exhausted {
-                kept.truncate(self.query.limit);
+            let Matching { rows, is_all, attainable } =
+                self.matching(&self.snapshot.chunk_rows, allowed, limit).await?;
+            if let Some(kept) = self.enough(rows, is_all) {
                 return Ok((kept, attainable));
             }
             limit = limit.saturating_mul(2);
@@ -57,8 +54,8 @@ impl<'a> Search<'a> {
     /// chunks, they judge it better by the same best chunk.
     pub(super) async fn sparse_documents(&self) -> Result<(Vec<Ranked<'a>>, Option<f32>)> {
         let (documents, attainable) = self.matching_documents().await?;
-        let rows = documents.iter().flat_map(|(id, _)| self.rows_of(id));
-        let rows: Vec<(u64, u32)> = rows.collect();
+        let rows = documents.iter().flat_map(|(id, _)| self.fragments.rows_of(id));
+        let rows: Vec<(u64, u32)> = rows.map(|(row, _, ordinal)| (row, ordinal)).collect();
         let allowed = Allowed::rows(rows.iter().map(|(row, _)| *row));
         let matching =
             self.matching(&self.snapshot.chunk_rows, &allowed, rows.len().max(1)).await?;
@@ -74,27 +71,17 @@ impl<'a> Search<'a> {
         Ok((documents.into_iter().filter_map(ranked).collect(), attainable))
     }
 
-    /// Returns the rows of a document's chunks with their ordinals.
-    fn rows_of(&self, id: &DocumentId) -> Vec<(u64, u32)> {
-        let mut rows = Vec::new();
-        for fragment in self.fragments.iter() {
-            let places = fragment.rows_of(id);
-            rows.extend(places.map(|(place, _, ordinal)| (row_at(fragment.id(), place), ordinal)));
-        }
-        rows
-    }
-
     /// Returns documents ranked by BM25 of their whole text, best first, and the score that none
     /// can exceed.
     async fn matching_documents(&self) -> Result<(Vec<(DocumentId, f32)>, Option<f32>)> {
         let table = &self.snapshot.source_rows;
         let sources = table.fragments().await?;
-        let allowed = self.allowed_in(table, &self.query.filter).await?;
+        let allowed = self.allowed_in(table).await?;
         let wanted = self.query.limit;
         let mut limit = wanted;
         loop {
-            let Matching { rows, attainable } = self.matching(table, &allowed, limit).await?;
-            let is_exhausted = rows.len() < limit;
+            let Matching { rows, is_all, attainable } =
+                self.matching(table, &allowed, limit).await?;
             let mut documents: Vec<(&DocumentId, f32)> = Vec::with_capacity(rows.len());
             for (row, score) in rows {
                 let Some((owner, _)) = sources.row(row) else { continue };
@@ -105,7 +92,7 @@ impl<'a> Search<'a> {
                     documents.push((&owner.document_id, score));
                 }
             }
-            if documents.len() >= wanted || is_exhausted {
+            if documents.len() >= wanted || is_all {
                 documents.sort_by(|(a, x), (b, y)| y.total_cmp(x).then_with(|| a.cmp(b)));
                 let mut seen = HashSet::new();
                 documents.retain(|(id, _)| seen.insert(*id));

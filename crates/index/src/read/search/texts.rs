@@ -1,14 +1,12 @@
 //! Reads what is shown of ranked rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use clew_core::{Access, Candidates, ChunkId, ChunkRef, ChunkText, Hit};
 use lance::dataset::ProjectionRequest;
 
 use crate::error::{Error, Operation, Result};
-use crate::read::resident::fragment::{Fragment, RowOwner};
-use crate::read::resident::row_at;
+use crate::read::resident::fragment::RowOwner;
 use crate::read::search::{Ranked, Search};
 use crate::read::view::Snapshot;
 use crate::table::column;
@@ -24,18 +22,12 @@ pub(crate) async fn chunks(
 ) -> Result<Vec<(ChunkRef, ChunkText)>> {
     let fragments = snapshot.chunk_rows.fragments().await?;
     let row_of = |chunk: &ChunkRef| {
-        let record = snapshot.catalogue.get(&chunk.document_id)?;
-        let live = record.live().filter(|live| live.version == chunk.version)?;
         let is_it = |owner: &RowOwner, ordinal| {
-            (owner.version, owner.recipe, ordinal) == (live.version, live.recipe, chunk.ordinal)
+            (owner.version, ordinal) == (chunk.version, chunk.ordinal)
+                && snapshot.shows(access, owner)
         };
-        let in_fragment = |fragment: &Arc<Fragment>| {
-            let mut rows = fragment.rows_of(&chunk.document_id);
-            let (place, ..) = rows.find(|(_, owner, ordinal)| is_it(owner, *ordinal))?;
-            Some(row_at(fragment.id(), place))
-        };
-        let is_seen = record.is_seen_by(access);
-        fragments.iter().find_map(in_fragment).filter(|_| is_seen)
+        let mut rows = fragments.rows_of(&chunk.document_id);
+        rows.find(|(_, owner, ordinal)| is_it(owner, *ordinal)).map(|(row, ..)| row)
     };
     let rows: BTreeMap<u64, &ChunkRef> =
         wanted.iter().filter_map(|chunk| Some((row_of(chunk)?, chunk))).collect();

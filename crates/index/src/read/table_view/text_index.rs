@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 use lance::Dataset;
-use lance::index::{DatasetIndexExt, DatasetIndexInternalExt};
+use lance::index::DatasetIndexInternalExt;
 use lance_index::metrics::NoOpMetricsCollector;
 use lance_index::scalar::inverted::document_tokenizer::LanceTokenizer;
 use lance_index::scalar::inverted::query::{
@@ -18,7 +18,7 @@ use crate::error::{Operation, Result};
 use crate::read::resident::fragment::Fragment;
 use crate::read::resident::masks::Allowed;
 use crate::read::resident::{parts, row_at};
-use crate::read::table_view::vector_index::masked;
+use crate::read::table_view::segments::{masked, segments_of};
 use crate::table::engine::run;
 use crate::table::kind::TableKind;
 
@@ -29,6 +29,8 @@ const K1: f32 = 1.2;
 #[derive(Debug, Default)]
 pub(crate) struct Matching {
     pub rows: Vec<(u64, f32)>,
+    /// Whether no other row holds any of the words.
+    pub is_all: bool,
     /// Score that no row can exceed, if any row holds any of the words.
     ///
     /// BM25 gives a word of the query at most `idf * (k1 + 1)`, however often a row holds it. The
@@ -52,11 +54,9 @@ impl TextIndex {
     pub(crate) async fn open(kind: TableKind, dataset: &Dataset) -> Result<Option<Self>> {
         let Some(wanted) = kind.text_index() else { return Ok(None) };
         let open = async {
-            let stored = dataset.load_indices_by_name(&wanted.name()).await?;
-            let mut covered = RoaringBitmap::new();
+            let (stored, covered) = segments_of(dataset, &wanted.name()).await?;
             let mut segments = Vec::with_capacity(stored.len());
             for segment in &stored {
-                covered |= segment.fragment_bitmap.as_ref().unwrap_or(dataset.fragment_bitmap());
                 let metrics = &NoOpMetricsCollector;
                 let index =
                     dataset.open_scalar_index(&wanted.column, &segment.uuid, metrics).await?;
@@ -92,7 +92,7 @@ impl TextIndex {
     ) -> Result<Matching> {
         let tokens = collect_query_tokens(text, &mut self.tokenizer());
         if tokens.is_empty() {
-            return Ok(Matching::default());
+            return Ok(Matching { is_all: true, ..Matching::default() });
         }
         let params = FtsSearchParams::new().with_limit(Some(limit));
         let prepare = async {
@@ -115,15 +115,19 @@ impl TextIndex {
         });
         let searching = async { Ok(try_join_all(searching).await?) };
         let found = run(self.kind, Operation::Search, searching).await?;
+        // Counted with the rows of fragments that a segment covers no more, which took a place.
+        let mut count: usize = found.iter().map(|(rows, _)| rows.len()).sum();
         let found = found.into_iter().flat_map(|(rows, scores)| rows.into_iter().zip(scores));
         let mut rows: Vec<(u64, f32)> =
             found.filter(|(row, _)| self.covers(parts(*row).0)).collect();
         for fragment in fresh {
-            rows.extend(matching_in(fragment, &tokens, &scorer, allowed));
+            let matching = matching_in(fragment, &tokens, &scorer, allowed);
+            count += matching.len();
+            rows.extend(matching);
         }
         rows.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         rows.truncate(limit);
-        Ok(Matching { rows, attainable: attainable(&tokens, &scorer) })
+        Ok(Matching { rows, is_all: count < limit, attainable: attainable(&tokens, &scorer) })
     }
 }
 

@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float32Array};
 use arrow::datatypes::UInt64Type;
-use async_trait::async_trait;
 use futures::TryStreamExt;
 use lance::Dataset;
-use lance::index::{DatasetIndexExt, DatasetIndexInternalExt};
+use lance::index::DatasetIndexInternalExt;
 use lance_index::metrics::NoOpMetricsCollector;
-use lance_index::prefilter::PreFilter;
 use lance_index::vector::{ApproxMode, Query, VectorIndex};
-use lance_select::RowAddrMask;
 use lancedb::DistanceType;
 use roaring::RoaringBitmap;
 
 use crate::error::{Operation, Result};
 use crate::read::resident::masks::Allowed;
-use crate::read::resident::parts;
+use crate::read::table_view::segments::{masked, segments_of};
 use crate::table::engine::run;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
@@ -43,11 +40,9 @@ impl NearestIndex {
     ) -> Result<Option<Arc<Self>>> {
         let name = IndexWanted::of_vectors(column.to_owned()).name();
         let open = async {
-            let stored = dataset.load_indices_by_name(&name).await?;
-            let mut covered = RoaringBitmap::new();
+            let (stored, covered) = segments_of(dataset, &name).await?;
             let mut segments = Vec::with_capacity(stored.len());
             for segment in &stored {
-                covered |= segment.fragment_bitmap.as_ref().unwrap_or(dataset.fragment_bitmap());
                 let metrics = &NoOpMetricsCollector;
                 segments.push(dataset.open_vector_index(column, &segment.uuid, metrics).await?);
             }
@@ -71,7 +66,7 @@ impl NearestIndex {
 
     /// Returns about `limit` of the allowed rows whose vectors are among the nearest, in no
     /// particular order. Looks into the `probes` partitions nearest to the vector, which has length
-    /// one.
+    /// one. Some of them may be of fragments that the index covers no more.
     pub(crate) async fn propose(
         &self,
         vector: &[f32],
@@ -109,36 +104,9 @@ impl NearestIndex {
                 Ok(search.await?.try_collect::<Vec<_>>().await?)
             };
             for batch in run(self.kind, Operation::Search, search).await? {
-                let rows = Rows::new(self.kind, &batch).values::<UInt64Type>(ROW)?;
-                proposed.extend(rows.into_iter().filter(|row| self.covers(parts(*row).0)));
+                proposed.extend(Rows::new(self.kind, &batch).values::<UInt64Type>(ROW)?);
             }
         }
         Ok(proposed)
-    }
-}
-
-/// Returns the allowed rows as the storage engine's indexes take them.
-pub(crate) fn masked(allowed: &Allowed) -> Arc<dyn PreFilter> {
-    Arc::new(Masked(allowed.mask()))
-}
-
-struct Masked(Arc<RowAddrMask>);
-
-#[async_trait]
-impl PreFilter for Masked {
-    async fn wait_for_ready(&self) -> lance_core::Result<()> {
-        Ok(())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_select_all()
-    }
-
-    fn mask(&self) -> Arc<RowAddrMask> {
-        Arc::clone(&self.0)
-    }
-
-    fn filter_row_ids<'a>(&self, row_ids: Box<dyn Iterator<Item = &'a u64> + 'a>) -> Vec<u64> {
-        self.0.selected_indices(row_ids)
     }
 }
