@@ -45,7 +45,8 @@
 //! A search asks the storage engine's indexes directly, by row numbers, and makes no query plan.
 //! What it must know of a row is in memory by fragment (`read/resident.rs`): the document version
 //! that the row belongs to, the directions of vectors as far as there is room ([`VectorMemory`]),
-//! and the words of rows that the text index does not cover yet. Fragments never change, so views
+//! and the words of rows that the text index does not cover yet. What is read of indexes stays in
+//! memory as well ([`IndexMemory`]). Fragments never change, so views
 //! share what is known of them.
 //!
 //! # Modules
@@ -83,17 +84,19 @@ mod values;
 pub use backup::snapshots::{Snapshots, WholeSnapshot};
 pub use error::{Cause, Error, Result};
 pub use read::reader::{ShardReader, ShardView};
+pub use read::table_view::probing::IndexRecall;
 pub use registry::Registry;
 pub use registry::format::Registered;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use registry::format::act_as_next_release;
-pub use settings::{ShardSettings, Takeover, Tuning};
+pub use settings::{SearchMemory, ShardSettings, Takeover, Tuning};
 pub use shard::ShardWriter;
 pub use shard::plan::{MaintenancePlan, MaintenanceReport, MaintenanceStep, ShardStatistics, plan};
 pub use storage::Storage;
 pub use storage::probe::{Broken, Probed};
 pub use storage::s3::{ObjectStoreSettings, Secret};
+pub use storage::session::IndexMemory;
 pub use storage::url::StorageUrl;
 pub use table::kind::TableKind;
 pub use table::statistics::TableStatistics;

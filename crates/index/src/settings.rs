@@ -6,6 +6,7 @@ use clew_core::{CorpusName, CorpusSettings, Recipe, Recipes};
 
 use crate::catalogue::record::Wanted;
 use crate::error::{Error, Result};
+use crate::storage::session::IndexMemory;
 use crate::table::vectors::VectorColumn;
 use crate::values::vector_memory::VectorMemory;
 
@@ -28,8 +29,17 @@ pub struct ShardSettings {
     pub first: String,
     /// Limits of maintenance and of retries.
     pub tuning: Tuning,
-    /// Room for the directions of vectors that searches keep in memory.
-    pub memory: VectorMemory,
+    /// Memory of searches.
+    pub memory: SearchMemory,
+}
+
+/// Memory that searches of all shards of a process share. Clones share it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchMemory {
+    /// Room for the directions of vectors.
+    pub vectors: VectorMemory,
+    /// Memory for what searches read of indexes.
+    pub indexes: IndexMemory,
 }
 
 impl ShardSettings {
@@ -45,7 +55,7 @@ impl ShardSettings {
             searched: corpus.encoder.fingerprint(),
             first: corpus.first_encoder().fingerprint(),
             tuning: Tuning::default(),
-            memory: VectorMemory::default(),
+            memory: SearchMemory::default(),
         }
     }
 

@@ -74,7 +74,7 @@ impl ShardWriter {
     ) -> Result<Self> {
         settings.check()?;
         place.make("make the shard's folder").await?;
-        let connection = place.connect().await?;
+        let connection = place.connect(&settings.memory.indexes).await?;
         let mut number = None;
         let mut open = async |kind| {
             let table = Stored::open(&connection, place, kind, &settings.vectors).await?;
@@ -227,7 +227,7 @@ impl HandedOn {
     /// Starts with the fragments of `chunks`. Those of `sources` are read when whole documents are
     /// searched.
     fn new(chunks: Fragments, settings: &ShardSettings) -> Self {
-        let memory = &settings.memory;
+        let memory = &settings.memory.vectors;
         let sources = Handed::new(Fragments::default(), memory.clone());
         Self { chunks: Handed::new(chunks, memory.clone()), sources }
     }

@@ -11,7 +11,7 @@ pub(crate) mod memories;
 pub(crate) mod objects;
 pub(crate) mod probe;
 pub(crate) mod s3;
-mod session;
+pub(crate) mod session;
 pub(crate) mod unique;
 pub(crate) mod url;
 
@@ -26,7 +26,7 @@ use object_store::ObjectStore;
 
 use crate::error::{Error, Result};
 use crate::storage::objects::Objects;
-use crate::storage::session::session;
+use crate::storage::session::{IndexMemory, session};
 use crate::storage::url::StorageUrl;
 
 /// Storage location that all possible owners of a shard can reach.
@@ -113,12 +113,12 @@ impl Storage {
         }
     }
 
-    /// Opens the place with the storage engine.
-    pub(crate) async fn connect(&self) -> Result<lancedb::Connection> {
+    /// Opens the place with the storage engine, which caches indexes in `memory`.
+    pub(crate) async fn connect(&self, memory: &IndexMemory) -> Result<lancedb::Connection> {
         const DOING: &str = "open the shard's place";
         let folder = match &self.0 {
             Kind::Folder(folder) => folder,
-            Kind::Objects(objects) => return objects.connect(DOING).await,
+            Kind::Objects(objects) => return objects.connect(memory, DOING).await,
         };
         // A relative path could be taken for an address.
         let folder = std::path::absolute(folder).map_err(|error| Error::of_file(DOING, error))?;
@@ -126,7 +126,7 @@ impl Storage {
             .to_str()
             .ok_or_else(|| Error::invalid("data_dir", "expected a path that is valid UTF-8"))?;
         lancedb::connect(folder)
-            .session(session(ObjectStoreRegistry::default()))
+            .session(session(ObjectStoreRegistry::default(), memory))
             .execute()
             .await
             .map_err(|error| Error::Unavailable { doing: DOING.to_owned(), source: error.into() })

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use clew_cluster::RedisHealth;
 use clew_core::{CorpusSettings, Error, ErrorKind, Unusable, Violations};
-use clew_index::{ObjectStoreSettings, Probed, Registry, Snapshots, StorageUrl, VectorMemory};
+use clew_index::{
+    IndexMemory, ObjectStoreSettings, Probed, Registry, SearchMemory, Snapshots, StorageUrl,
+    VectorMemory,
+};
 use clew_runtime::fair_queue::{FairQueue, two_per_core};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -229,6 +232,15 @@ pub struct RetrieverConfig {
     /// dimensions. A search of a shard that finds no room reads vectors from the shard's files,
     /// which takes some milliseconds. Vectors are read into memory when they are first searched.
     pub vector_memory_bytes: u64,
+    /// Maximum bytes of indexes that searches keep in memory, for all shards of this process, up to
+    /// 2^50; about 370 bytes for each chunk with a vector of 384 dimensions, so 512 MiB holds the
+    /// indexes of 1.4 million chunks. What is not in memory is read when a search needs it.
+    pub index_memory_bytes: u64,
+    /// Share, in percent, of the ten nearest chunks that searches with a vector index are to find,
+    /// 50 to 100. Each shard measures it with the newest questions that it was asked, and searches
+    /// read as much of its index as that takes. A larger value makes searches slower.
+    /// `clew_index_recall` is what was measured.
+    pub recall_percent: u32,
     /// Interval, in seconds, at which tables are checked for maintenance, 1 to 86,400.
     pub maintenance_interval_secs: u64,
     /// Interval, in seconds, between two checks of a hundred documents against the promises, 1 to
@@ -254,6 +266,8 @@ impl Default for RetrieverConfig {
             searches_at_once: 0,
             search_wait_ms: 2_000,
             vector_memory_bytes: 1 << 30,
+            index_memory_bytes: 512 << 20,
+            recall_percent: 99,
             maintenance_interval_secs: 5,
             check_interval_secs: 60,
             retention_interval_secs: 600,
@@ -285,6 +299,8 @@ impl RetrieverConfig {
         within("searches_at_once", self.searches_at_once.into(), 0, 10_000);
         within("search_wait_ms", self.search_wait_ms, 1, 60_000);
         within("vector_memory_bytes", self.vector_memory_bytes, 0, 1 << 50);
+        within("index_memory_bytes", self.index_memory_bytes, 0, 1 << 50);
+        within("recall_percent", self.recall_percent.into(), 50, 100);
         within("maintenance_interval_secs", self.maintenance_interval_secs, 1, 86_400);
         within("check_interval_secs", self.check_interval_secs, 1, 86_400);
         within("retention_interval_secs", self.retention_interval_secs, 1, 86_400);
@@ -300,7 +316,12 @@ impl RetrieverConfig {
         };
         let patience = Duration::from_millis(self.search_wait_ms);
         let searches = FairQueue::new("searches", at_once, patience);
-        Resources::new(searches, VectorMemory::new(self.vector_memory_bytes))
+        let recall = self.recall_percent as f32 / 100.0;
+        let memory = SearchMemory {
+            vectors: VectorMemory::new(self.vector_memory_bytes),
+            indexes: IndexMemory::new(self.index_memory_bytes),
+        };
+        Resources::new(searches, memory, recall)
     }
 
     pub(crate) fn check_interval(&self) -> Duration {

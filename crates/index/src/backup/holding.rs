@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::backup::snapshots::{Snapshots, WholeSnapshot};
 use crate::error::{Error, Operation, Result};
+use crate::storage::session::IndexMemory;
 use crate::table::column;
 use crate::table::engine::{run, scan};
 use crate::table::filter;
@@ -95,7 +96,9 @@ async fn documents_of(
     access: &Access,
 ) -> Result<u64> {
     const KIND: TableKind = TableKind::Sources;
-    let connection = snapshot.place.join(&shard.to_string()).connect().await?;
+    // No index is read.
+    let memory = IndexMemory::new(0);
+    let connection = snapshot.place.join(&shard.to_string()).connect(&memory).await?;
     let table = run(KIND, Operation::Open, connection.open_table(KIND.name()).execute()).await?;
     let stored = run(KIND, Operation::Read, table.schema()).await?;
     // Rows that were written before there were labels require none.

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::error::{Operation, Result};
 use crate::read::check;
 use crate::read::search::{self, texts};
+use crate::read::table_view::probing::IndexRecall;
 use crate::read::view::Snapshot;
 use crate::storage::Storage;
 use crate::storage::memories::MemoryReader;
@@ -132,20 +133,31 @@ impl ShardReader {
         self.snapshot().catalogue.outdated(now, limit, busy)
     }
 
-    /// Returns whether a search read vectors from files since this was last called, so that
-    /// [`ShardReader::warm_up`] can make the next ones faster.
-    pub fn is_cold(&self) -> bool {
-        self.snapshot().chunk_rows.was_missed()
+    /// Takes on what searches left to be done for the next ones. Returns whether there is anything:
+    /// the caller then calls [`ShardReader::upkeep`].
+    pub fn take_upkeep(&self) -> bool {
+        self.snapshot().chunk_rows.take_upkeep()
     }
 
-    /// Reads into memory what searches need there, as far as there is room.
+    /// Does for the next searches what earlier ones left to be done. Reads vectors into memory as
+    /// far as there is room. If the vector index has changed, measures its recall with questions
+    /// that were asked, and chooses how much of it searches read so that they find at least a share
+    /// `recall` (0 to 1) of the nearest chunks.
     ///
     /// # Errors
     /// Returns a storage error.
-    pub async fn warm_up(&self) -> Result<()> {
+    pub async fn upkeep(&self, recall: f32) -> Result<()> {
         let snapshot = self.snapshot();
         let Some(vectors) = snapshot.vectors.of("") else { return Ok(()) };
-        snapshot.chunk_rows.read_directions(vectors).await.map(drop)
+        snapshot.chunk_rows.read_directions(vectors).await?;
+        search::recall::measure(&snapshot, recall).await
+    }
+
+    /// Returns the recall of the vector index, if it was measured. It is `None` for a shard without
+    /// an index, whose searches are exact.
+    pub fn recall(&self) -> Option<IndexRecall> {
+        let snapshot = self.snapshot();
+        snapshot.chunk_rows.recall(&snapshot.vectors.of("")?.name)
     }
 
     /// Returns how far reembedding has come.

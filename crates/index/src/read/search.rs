@@ -6,6 +6,7 @@
 //! remaining rows are read.
 
 mod dense;
+pub(crate) mod recall;
 mod sparse;
 pub(crate) mod texts;
 

@@ -1,6 +1,7 @@
 //! A searched table of a view: its rows in memory and its indexes, without the storage engine's
 //! query plans.
 
+pub(crate) mod probing;
 mod segments;
 pub(crate) mod text_index;
 pub(crate) mod vector_index;
@@ -20,6 +21,7 @@ use crate::read::resident::fragment::{Fragment, ResidentDirections};
 use crate::read::resident::masks::{self, Allowed};
 use crate::read::resident::words::Words;
 use crate::read::resident::{Fragments, parts};
+use crate::read::table_view::probing::{IndexRecall, Probing};
 use crate::read::table_view::text_index::TextIndex;
 use crate::read::table_view::vector_index::NearestIndex;
 use crate::table::engine::scan_fragments;
@@ -44,8 +46,10 @@ struct Shared {
     memory: VectorMemory,
     /// Held while directions are read.
     reading: tokio::sync::Mutex<()>,
-    /// Whether a search missed directions in memory.
-    is_cold: AtomicBool,
+    /// Whether searches left something to be done for the next ones.
+    is_upkeep_due: AtomicBool,
+    /// How much of each column's index searches read.
+    probing: Mutex<HashMap<String, Arc<Probing>>>,
 }
 
 impl Handed {
@@ -53,8 +57,16 @@ impl Handed {
     pub(crate) fn new(fragments: Fragments, memory: VectorMemory) -> Self {
         let (fragments, columns) = (Mutex::new(fragments), Mutex::default());
         let (words, reading) = (AtomicBool::new(false), tokio::sync::Mutex::default());
-        let is_cold = AtomicBool::new(false);
-        Self(Arc::new(Shared { fragments, words, columns, memory, reading, is_cold }))
+        let (is_upkeep_due, probing) = (AtomicBool::new(false), Mutex::default());
+        Self(Arc::new(Shared {
+            fragments,
+            words,
+            columns,
+            memory,
+            reading,
+            is_upkeep_due,
+            probing,
+        }))
     }
 
     fn fragments(&self) -> MutexGuard<'_, Fragments> {
@@ -212,14 +224,46 @@ impl TableView {
         Ok(true)
     }
 
-    /// Notes that a search missed directions in memory.
-    pub(crate) fn missed(&self) {
-        self.handed.0.is_cold.store(true, Ordering::Relaxed);
+    /// Returns how much of a column's index searches read.
+    pub(crate) fn probing(&self, column: &str) -> Arc<Probing> {
+        let all = &self.handed.0.probing;
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get(column) {
+            Some(probing) => Arc::clone(probing),
+            None => Arc::clone(all.entry(column.to_owned()).or_default()),
+        }
     }
 
-    /// Returns whether a search missed directions in memory since this was last called.
-    pub(crate) fn was_missed(&self) -> bool {
-        self.handed.0.is_cold.swap(false, Ordering::Relaxed)
+    /// Returns the number of partitions of an index to read for a question, and keeps the question
+    /// for the next measurement of recall.
+    pub(crate) fn probes(
+        &self,
+        column: &str,
+        index: &NearestIndex,
+        question: &[f32],
+        rows: usize,
+    ) -> usize {
+        let probing = self.probing(column);
+        probing.asked(question);
+        if probing.is_due(index.partitions(), rows) {
+            self.want_upkeep();
+        }
+        probing.probes()
+    }
+
+    /// Returns the recall of a column's index, if it was measured.
+    pub(crate) fn recall(&self, column: &str) -> Option<IndexRecall> {
+        self.probing(column).measured()
+    }
+
+    /// Notes that searches left something to be done for the next ones.
+    pub(crate) fn want_upkeep(&self) {
+        self.handed.0.is_upkeep_due.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes on what searches left to be done. Returns whether there is anything.
+    pub(crate) fn take_upkeep(&self) -> bool {
+        self.handed.0.is_upkeep_due.swap(false, Ordering::Relaxed)
     }
 
     /// Reads into memory what earlier views of the table had there, so that the first search of

@@ -21,7 +21,7 @@ use object_store::{
 
 use crate::error::{Error, Result};
 use crate::storage::copies::Copies;
-use crate::storage::session::session;
+use crate::storage::session::{IndexMemory, session};
 
 /// Scheme of the addresses by which the storage engine finds the store. Never shown.
 const SCHEME: &str = "s3";
@@ -76,14 +76,17 @@ impl Objects {
         name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
-    /// Opens it with the storage engine. Each connection has its own caches, because a name may
-    /// later belong to another corpus of the same name.
-    pub(crate) async fn connect(&self, doing: &'static str) -> Result<lancedb::Connection> {
+    /// Opens it with the storage engine, which caches indexes in `memory`.
+    pub(crate) async fn connect(
+        &self,
+        memory: &IndexMemory,
+        doing: &'static str,
+    ) -> Result<lancedb::Connection> {
         let stores = ObjectStoreRegistry::default();
         stores.insert(SCHEME, Arc::new(Given(self.store.clone())));
         let address = format!("{SCHEME}://{}/{}", self.bucket, self.prefix);
         lancedb::connect(&address)
-            .session(session(stores))
+            .session(session(stores, memory))
             .execute()
             .await
             .map_err(|error| Error::Unavailable { doing: doing.to_owned(), source: error.into() })

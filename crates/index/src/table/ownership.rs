@@ -109,13 +109,14 @@ mod tests {
 
     use super::*;
     use crate::storage::Storage;
+    use crate::storage::session::IndexMemory;
     use crate::table::column;
     use crate::table::faulty::{Fault, Faulty};
     use crate::table::kind::TableKind;
 
     async fn owned(folder: &std::path::Path) -> Stored {
         let place = Storage::from(folder);
-        let connection = place.connect().await.unwrap();
+        let connection = place.connect(&IndexMemory::default()).await.unwrap();
         let table = Stored::open(&connection, &place, TableKind::Failures, &[]).await.unwrap();
         table.take_over("test", None).await.unwrap();
         table

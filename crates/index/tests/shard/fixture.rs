@@ -10,8 +10,8 @@ use clew_core::{
     StoredDocument, Timestamp,
 };
 use clew_index::{
-    DerivedDocument, EmbeddedChunk, ShardReader, ShardSettings, ShardWriter, Storage, Takeover,
-    Tuning, VectorColumn, VectorMemory,
+    DerivedDocument, EmbeddedChunk, SearchMemory, ShardReader, ShardSettings, ShardWriter, Storage,
+    Takeover, Tuning, VectorColumn,
 };
 
 pub const DIMENSION: usize = 16;
@@ -100,7 +100,7 @@ pub fn with_dimension(dimension: u32, tuning: Tuning) -> ShardSettings {
         first: encoder.fingerprint(),
         vectors: vec![VectorColumn::first(encoder)],
         tuning,
-        memory: VectorMemory::default(),
+        memory: SearchMemory::default(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clew_core::{
     Access, Document, Filter, Grouping, Hit, Labels, SearchMode, TimeRange, Timestamp,
 };
-use clew_index::{ShardReader, ShardSettings, Tuning, VectorMemory};
+use clew_index::{SearchMemory, ShardReader, ShardSettings, Tuning, VectorMemory};
 use proptest::prelude::*;
 
 use crate::fixture::{Fixture, Search, document, embed, id, open, shown};
@@ -265,7 +265,7 @@ async fn run(steps: Vec<Step>, questions: Vec<Question>, has_room: bool) {
     let tuning = Tuning { index_rows: 20, unindexed_chunks: 1_000, ..Tuning::default() };
     let mut fixture = Fixture::with_tuning(tuning).await;
     if !has_room {
-        let memory = VectorMemory::new(0);
+        let memory = SearchMemory { vectors: VectorMemory::new(0), ..SearchMemory::default() };
         let settings = ShardSettings { memory, ..fixture.shard.settings().clone() };
         fixture.shard = open(&fixture.folder, settings).await.unwrap();
     }

@@ -23,6 +23,7 @@ use crate::seams::ShardSeams;
 use crate::shard::actor::retention;
 use crate::shard::actor::writer::{self, Waits};
 use crate::shard::derive::memory_builder::{self};
+use crate::shard::resources::Resources;
 use crate::snapshots;
 
 /// Time after which one call stops copying to a snapshot. No file is removed while it copies, so
@@ -117,19 +118,20 @@ impl ShardAccess {
     }
 }
 
-/// Reads into memory what a search missed there. After the first search, because a process that
-/// answers only one needs no more than that one reads.
-fn warm_up_if_cold(reader: &ShardReader) {
-    if reader.is_cold() {
-        let reader = reader.clone();
-        let warming = async move {
-            if let Err(error) = reader.warm_up().await {
-                let error = Error::from(error);
-                tracing::warn!(error = error.chain(), "vectors were not read into memory");
-            }
-        };
-        tokio::spawn(warming.in_current_span());
+/// Does what searches left to be done for the next ones. Not before the first search, because a
+/// process that answers only one needs no more than that one reads.
+fn keep_up(reader: &ShardReader, resources: &Resources) {
+    if !reader.take_upkeep() {
+        return;
     }
+    let (reader, resources) = (reader.clone(), resources.clone());
+    let upkeep = async move {
+        if let Err(error) = resources.behind(Box::pin(reader.upkeep(resources.recall))).await {
+            let error = Error::from(error);
+            tracing::warn!(error = error.chain(), "searches stay slower than they could be");
+        }
+    };
+    tokio::spawn(upkeep.in_current_span());
 }
 
 impl Shard for ShardAccess {
@@ -207,7 +209,7 @@ impl ShardSearch for ShardAccess {
             let _slot = self.handle.resources.searches.enter(whose, deadline).await?;
             let work = async |view: ShardView| {
                 let found = view.candidates(query).await?;
-                warm_up_if_cold(view.reader());
+                keep_up(view.reader(), &self.handle.resources);
                 Ok(found)
             };
             self.read("searching the shard", deadline, work).await

@@ -86,7 +86,7 @@ impl Line for ShardLine {
         // Without its model, a corpus would accept documents that are never found.
         encoders.of(&settings.encoder, deadline).await?;
         let shard = within(deadline, "opening the shard", async {
-            let memory = self.resources.vectors.clone();
+            let memory = self.resources.memory.clone();
             let settings = ShardSettings { memory, ..ShardSettings::of(&settings) };
             let takeover = self.claim.takeover()?;
             // Boxed, because the storage engine's futures are large.

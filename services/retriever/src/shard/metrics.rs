@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock, PoisonError};
 
 use clew_cluster::Standing;
 use clew_core::{Clock, CorpusSettings, Error, ErrorKind, Invariant, ShardIndex};
-use clew_index::{ShardReader, ShardStatistics, TableStatistics};
+use clew_index::{IndexRecall, ShardReader, ShardStatistics, TableStatistics};
 use clew_runtime::supervise::LineState;
 use clew_telemetry::metrics::{Counter, KeyValue, Tell, corpus_label, counter, gauge, label};
 use clew_telemetry::{Queue, Severity, Trouble, WeakRegistry};
@@ -294,6 +294,14 @@ fn observe() {
                 tell(age.unwrap_or_default().as_secs_f64(), &[corpus, shard]);
             }
         });
+        let description = "Share of the nearest chunks that searches with the vector index find, as measured last.";
+        gauge("clew_index_recall", "", description, |tell| {
+            of_index(tell, |recall| recall.share.into());
+        });
+        let description = "Partitions of the vector index that searches read at first.";
+        gauge("clew_index_probes", "", description, |tell| {
+            of_index(tell, |recall| recall.probes as f64);
+        });
         tables("clew_table_rows", "", "Rows of a table.", |table| table.rows);
         tables(
             "clew_table_deleted_rows",
@@ -324,6 +332,16 @@ fn tally(
     for of in words {
         let count = shards.iter().filter(|seen| word(seen) == *of).count();
         tell(count as f64, &[label(name, *of)]);
+    }
+}
+
+/// Reports a value of each vector index whose recall was measured.
+fn of_index(tell: Tell<'_>, value: impl Fn(IndexRecall) -> f64) {
+    for seen in SHARDS.all() {
+        if let Some(recall) = seen.reader().and_then(|reader| reader.recall()) {
+            let [corpus, shard, _] = seen.labels("kind", "chunks");
+            tell(value(recall), &[corpus, shard]);
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! What the shards of a process share: its processors, where searches come first and background
-//! work is throttled behind them, and memory for vectors.
+//! work is throttled behind them, memory of searches, and the recall that is wanted.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_index::VectorMemory;
+use clew_index::SearchMemory;
 use clew_runtime::fair_queue::FairQueue;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -15,8 +15,10 @@ use tokio::time::Instant;
 pub(crate) struct Resources {
     /// Fair queue of shard searches.
     pub searches: FairQueue,
-    /// Room for the vectors that searches keep in memory.
-    pub vectors: VectorMemory,
+    /// Memory of searches.
+    pub memory: SearchMemory,
+    /// Share of the nearest chunks that searches with a vector index are to find, 0 to 1.
+    pub recall: f32,
     behind: Arc<Semaphore>,
 }
 
@@ -26,8 +28,8 @@ const QUIET: Duration = Duration::from_secs(30);
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
 impl Resources {
-    pub fn new(searches: FairQueue, vectors: VectorMemory) -> Self {
-        Self { searches, vectors, behind: Arc::new(Semaphore::new(1)) }
+    pub fn new(searches: FairQueue, memory: SearchMemory, recall: f32) -> Self {
+        Self { searches, memory, recall, behind: Arc::new(Semaphore::new(1)) }
     }
 
     /// Returns whether there was a search within the last [`QUIET`].
@@ -59,7 +61,7 @@ mod tests {
 
     fn resources() -> Resources {
         let searches = FairQueue::new("searches", 1, Duration::from_secs(1));
-        Resources::new(searches, VectorMemory::default())
+        Resources::new(searches, SearchMemory::default(), 0.99)
     }
 
     /// Returns how long two pieces of work take.

@@ -9,13 +9,12 @@ use clew_core::{
 };
 
 use super::*;
-use crate::settings::{ShardSettings, Takeover, Tuning};
+use crate::settings::{SearchMemory, ShardSettings, Takeover, Tuning};
 use crate::storage::Storage;
 use crate::table::rows;
 use crate::table::vectors::VectorColumn;
 use crate::values::derived::{DerivedDocument, EmbeddedChunk};
 use crate::values::nodes::{DocumentNodes, NodeRow};
-use crate::values::vector_memory::VectorMemory;
 
 const RECIPE: Recipe = Recipe(3);
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -37,7 +36,7 @@ async fn open(folder: &Path) -> ShardWriter {
         first: encoder.fingerprint(),
         vectors: vec![VectorColumn::first(encoder)],
         tuning: Tuning::default(),
-        memory: VectorMemory::default(),
+        memory: SearchMemory::default(),
     };
     Box::pin(ShardWriter::open(&Storage::from(folder), settings, Takeover::Uncontested))
         .await
