@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Account, Budget, CorpusSettings, Error, MemoryEncoder, Owner, ShardIndex};
-use clew_index::{ShardReader, ShardSettings, ShardWriter, Storage};
+use clew_index::{SearchMemory, ShardReader, ShardSettings, ShardWriter, Storage};
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, start_child};
 use ractor::{ActorCell, ActorRef};
@@ -86,7 +86,7 @@ impl Line for ShardLine {
         // Without its model, a corpus would accept documents that are never found.
         encoders.of(&settings.encoder, deadline).await?;
         let shard = within(deadline, "opening the shard", async {
-            let memory = self.resources.memory.clone();
+            let memory = SearchMemory::clone(&self.resources.memory);
             let settings = ShardSettings { memory, ..ShardSettings::of(&settings) };
             let takeover = self.claim.takeover()?;
             // Boxed, because the storage engine's futures are large.

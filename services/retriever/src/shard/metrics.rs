@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock, PoisonError};
 
 use clew_cluster::Standing;
 use clew_core::{Clock, CorpusSettings, Error, ErrorKind, Invariant, ShardIndex};
-use clew_index::{IndexRecall, ShardReader, ShardStatistics, TableStatistics};
+use clew_index::{IndexRecall, SearchMemory, ShardReader, ShardStatistics, TableStatistics};
 use clew_runtime::supervise::LineState;
 use clew_telemetry::metrics::{Counter, KeyValue, Tell, corpus_label, counter, gauge, label};
 use clew_telemetry::{Queue, Severity, Trouble, WeakRegistry};
@@ -15,6 +15,7 @@ use crate::shard::trace_contexts::TraceContexts;
 
 static SHARDS: WeakRegistry<ShardGauges> = WeakRegistry::new();
 static CORPORA: WeakRegistry<CorporaGauges> = WeakRegistry::new();
+static MEMORY: WeakRegistry<SearchMemory> = WeakRegistry::new();
 
 /// Numbers of corpora of a data directory, for metrics.
 #[derive(Debug, Default)]
@@ -233,6 +234,12 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
     Instruments { checked, breaches }
 });
 
+/// Reports memory of searches for as long as somebody holds it.
+pub(crate) fn observe_memory(memory: &Arc<SearchMemory>) {
+    MEMORY.add(memory);
+    observe();
+}
+
 /// Counts documents that were checked against the promises.
 pub(crate) fn checked(documents: u64) {
     INSTRUMENTS.checked.add(documents, &[]);
@@ -301,6 +308,14 @@ fn observe() {
         let description = "Partitions of the vector index that searches read at first.";
         gauge("clew_index_probes", "", description, |tell| {
             of_index(tell, |recall| recall.probes as f64);
+        });
+        let description = "Memory that searches keep for the shards of this process.";
+        gauge("clew_search_memory", "By", description, |tell| {
+            let sum = |taken: fn(&SearchMemory) -> u64| {
+                MEMORY.all().iter().map(|memory| taken(memory)).sum::<u64>() as f64
+            };
+            tell(sum(|memory| memory.vectors.taken()), &[label("part", "vectors")]);
+            tell(sum(|memory| memory.indexes.taken()), &[label("part", "indexes")]);
         });
         tables("clew_table_rows", "", "Rows of a table.", |table| table.rows);
         tables(

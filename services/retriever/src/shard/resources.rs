@@ -9,6 +9,8 @@ use clew_runtime::fair_queue::FairQueue;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::shard::metrics;
+
 /// Processors and memory of one process, over all its shards. Cheap to clone; clones share the
 /// state.
 #[derive(Clone, Debug)]
@@ -16,7 +18,7 @@ pub(crate) struct Resources {
     /// Fair queue of shard searches.
     pub searches: FairQueue,
     /// Memory of searches.
-    pub memory: SearchMemory,
+    pub memory: Arc<SearchMemory>,
     /// Share of the nearest chunks that searches with a vector index are to find, 0 to 1.
     pub recall: f32,
     behind: Arc<Semaphore>,
@@ -29,6 +31,8 @@ const LONGEST_REST: Duration = Duration::from_secs(10);
 
 impl Resources {
     pub fn new(searches: FairQueue, memory: SearchMemory, recall: f32) -> Self {
+        let memory = Arc::new(memory);
+        metrics::observe_memory(&memory);
         Self { searches, memory, recall, behind: Arc::new(Semaphore::new(1)) }
     }
 
