@@ -114,8 +114,9 @@ impl Memory<'_> {
     async fn evolve(&mut self, subqueries: Vec<Subquery>) -> Result<(), Error> {
         self.work.check_time("evolving the working memory")?;
         let mut found = Found::default();
-        for Subquery { text, vector, scope } in subqueries {
-            self.retrieve(&text, &vector, &scope, &mut found).await?;
+        let hits = self.search_for(&subqueries).await?;
+        for (Subquery { text, vector, scope }, hits) in subqueries.into_iter().zip(hits) {
+            self.retrieve(&text, &vector, &scope, &hits, &mut found).await?;
             self.asked.push((text, vector));
         }
         let question = self.work.question.text.clone();
