@@ -7,10 +7,10 @@
 //! times, is refused at once. The parts of one question come together, so they are admitted
 //! together or not at all.
 //!
-//! A piece may be worth several turns, as a batch of searches is. It takes one slot, and pays for
-//! the rest by turns of its key: while other keys wait, the key is passed over once for each further
-//! turn. While its key does not wait, it pays by each turn that another key takes. Once nobody
-//! waits, nothing is owed, because nobody has lost a turn.
+//! A piece may be worth several turns, as a batch of searches is. It takes one slot, and its key
+//! owes the further turns: while other keys wait, the key is passed over once for each of them.
+//! While the key does not wait, it pays by each turn that another key takes. Once nobody waits,
+//! nothing is owed, because nobody has lost a turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -48,7 +48,7 @@ use clew_core::{
 use clew_hypergraph::{Hypergraph, PointEntity, PointId};
 
 use self::memory::Memory;
-use self::retrieval::{Found, Scope};
+use self::retrieval::{Found, Scope, Subquery};
 use crate::admitted::Admitted;
 use crate::work::{Work, cosine};
 use crate::{AnswerObserver, Question, Seams, Strategy};
@@ -100,13 +100,6 @@ impl Strategy for HgMem {
         }
         memory.respond().await
     }
-}
-
-/// Query of a step.
-struct Subquery {
-    text: String,
-    vector: Vec<f32>,
-    scope: Scope,
 }
 
 impl Memory<'_> {

@@ -337,8 +337,8 @@ async fn find_together_or_each(
     together_or_each(together, each.collect()).await
 }
 
-/// Returns the answer to a batch or, from a node of an earlier release, which does not know batches,
-/// the answers to its parts.
+/// Returns the answer to a batch. A node of an earlier release does not know batches; then returns
+/// its answers to the parts.
 async fn together_or_each<T>(
     together: impl Future<Output = Result<Vec<T>, Status>>,
     each: Vec<impl Future<Output = Result<T, Status>>>,

@@ -9,7 +9,6 @@ use clew_core::{
 };
 use clew_hypergraph::PointId;
 
-use super::Subquery;
 use super::memory::Memory;
 use crate::work::{cosine, overlap};
 
@@ -43,6 +42,13 @@ pub(super) enum Scope {
     Around(PointId),
     /// Outside the memory (global exploration, equation 7).
     Outside,
+}
+
+/// Query of a step.
+pub(super) struct Subquery {
+    pub(super) text: String,
+    pub(super) vector: Vec<f32>,
+    pub(super) scope: Scope,
 }
 
 /// Relations and passages that the subqueries of a step found, best first.

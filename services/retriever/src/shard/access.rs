@@ -31,7 +31,7 @@ use crate::snapshots;
 const COPY_BUDGET: Duration = Duration::from_secs(2);
 /// Maximum number of searches of one batch that run, or wait for their turn, at the same time. Few,
 /// so that a batch is refused no sooner than single searches are.
-const BATCH_AT_ONCE: usize = 4;
+pub(super) const BATCH_AT_ONCE: usize = 4;
 
 /// A shard as a caller's access shows it. Cheap to clone.
 #[derive(Clone)]
