@@ -323,8 +323,8 @@ impl Bench {
         }
     }
 
-    /// Returns how often each chunk of each document is found. Asserts that several searches at once
-    /// find as much as one.
+    /// Returns how often each chunk of each document is found. Asserts that several searches at
+    /// once find as much as one.
     async fn found(&self) -> BTreeMap<(String, u32), usize> {
         let query = CandidateQuery {
             encoder: String::new(),
