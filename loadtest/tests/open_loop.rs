@@ -98,6 +98,13 @@ impl QueryService for Small {
         Ok(Response::new(query::SearchResponse { evidence, timing, ..Default::default() }))
     }
 
+    async fn search_batch(
+        &self,
+        _request: Request<query::SearchBatchRequest>,
+    ) -> Result<Response<query::SearchBatchResponse>, Status> {
+        Err(Status::unimplemented("it searches for one question at a time"))
+    }
+
     type AnswerStream = Answers<query::AnswerResponse>;
 
     async fn answer(

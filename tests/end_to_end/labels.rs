@@ -439,8 +439,15 @@ async fn a_retriever_that_is_told_nothing_of_a_caller_tells_nothing_that_needs_a
             limit: 10,
             ..shard::FindCandidatesRequest::default()
         };
-        let found = retriever.clone().find_candidates(request).await.unwrap().into_inner();
-        found.try_collect::<Vec<_>>().await.unwrap()
+        let alone = retriever.clone().find_candidates(request.clone()).await.unwrap().into_inner();
+        let searches = vec![shard::FindCandidatesRequest { shard: None, ..request.clone() }];
+        let batch = shard::FindCandidatesBatchRequest { shard: request.shard, searches };
+        let batch = retriever.clone().find_candidates_batch(batch).await.unwrap().into_inner();
+        let alone = alone.try_collect::<Vec<_>>().await.unwrap();
+        let batch = batch.try_collect::<Vec<_>>().await.unwrap();
+        let of_batch: Vec<_> = batch.into_iter().filter_map(|message| message.found).collect();
+        assert_eq!(alone, of_batch);
+        alone
     };
     assert!(!tells(&search(silent.clone()).await));
     assert!(tells(&search(holding(&["secret"])).await));

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 #![allow(clippy::print_stdout, reason = "a seed or a count in the output of a failed test")]
 
+mod batch;
 mod budget;
 mod chat;
 #[path = "../shared/client.rs"]

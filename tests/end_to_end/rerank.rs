@@ -121,6 +121,10 @@ async fn where_no_reranker_is_configured_reranking_is_refused() {
     let query = Query { rerank: Some(10), ..Query::new(QUESTION, 10) };
     let refused = client.search(&notes, query).await.unwrap_err();
     assert_eq!(refused.violations()[0].field, "rerank");
+    let batch =
+        vec![Query::new(QUESTION, 10), Query { rerank: Some(10), ..Query::new(QUESTION, 10) }];
+    let refused = client.search_batch(&notes, batch).await.unwrap_err();
+    assert_eq!(refused.violations()[0].field, "searches[1].rerank");
     let text = QUESTION.to_owned();
     let question = QuestionRequest { text, rerank: Some(10), ..QuestionRequest::default() };
     let refused = client.answer(&notes, question).await.map(drop).unwrap_err();
@@ -140,6 +144,15 @@ async fn the_encoders_of_a_cluster_rerank_with_the_model_of_a_folder() {
     let plain = client.search(&notes, Query::new(QUESTION, 8)).await.unwrap();
     let query = Query { rerank: Some(8), ..Query::new(QUESTION, 3) };
     let reranked = client.search(&notes, query).await.unwrap();
+
+    let batch = vec![Query::new(QUESTION, 8), Query { rerank: Some(8), ..Query::new(QUESTION, 3) }];
+    let batch = client.search_batch(&notes, batch).await.unwrap().results;
+    assert_eq!([&batch[0].evidence, &batch[1].evidence], [&plain.evidence, &reranked.evidence]);
+    assert_eq!(batch[0].cost.as_ref().map(|cost| cost.reranked_tokens), Some(0));
+    assert_eq!(
+        batch[1].cost.as_ref().map(|cost| cost.reranked_tokens),
+        reranked.cost.as_ref().map(|cost| cost.reranked_tokens)
+    );
 
     let encoder = EncoderConfig { threads: 1, ..EncoderConfig::default() };
     let oracle = RerankerPool::load(folder.path().to_owned(), &encoder).await.unwrap();

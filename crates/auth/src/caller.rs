@@ -151,6 +151,14 @@ impl Caller {
         self.take("requests", 1.0, self.0.quota.requests_per_second).await
     }
 
+    /// Charges `requests` that the caller made with one request: each search of a batch but the
+    /// first, which [`Self::take_request`] charged. Only the contents of a request tell their
+    /// number, so if they exceed the quota, the tenant's next request waits for them. Otherwise a
+    /// batch of more requests than the quota ever holds could never succeed.
+    pub async fn used_requests(&self, requests: usize) {
+        self.used("requests", requests as f64, self.0.quota.requests_per_second).await;
+    }
+
     /// Charges `bytes` of incoming text to the tenant's quota.
     ///
     /// # Errors
@@ -170,9 +178,15 @@ impl Caller {
     /// Charges `tokens` that were read and written for the tenant. The cost of a request is known
     /// only after it ran, so if it exceeds the quota, the tenant's next request waits for it.
     pub(crate) async fn used_tokens(&self, tokens: u64) {
-        if let (Some(tenant), Some(rate)) = (&self.0.tenant, self.0.quota.tokens_per_second) {
-            let name = format!("{tenant}:tokens");
-            self.0.quotas.charge(&name, tokens as f64, self.0.quota.rate(rate)).await;
+        self.used("tokens", tokens as f64, self.0.quota.tokens_per_second).await;
+    }
+
+    async fn used(&self, what: &str, units: f64, per_second: Option<f64>) {
+        if let (Some(tenant), Some(per_second)) = (&self.0.tenant, per_second)
+            && units > 0.0
+        {
+            let name = format!("{tenant}:{what}");
+            self.0.quotas.charge(&name, units, self.0.quota.rate(per_second)).await;
         }
     }
 
@@ -189,7 +203,23 @@ impl Caller {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[tokio::test]
+    async fn the_requests_of_a_batch_are_charged_and_the_next_one_waits_for_them() {
+        let quota = TenantEntry { requests_per_second: Some(1.0), ..Default::default() };
+        let tenant = Some("acme".parse().unwrap());
+        let caller = Caller::new("key", tenant, Access::all(), quota, Quotas::local());
+        caller.take_request().await.unwrap();
+        caller.used_requests(0).await;
+        caller.take_request().await.unwrap();
+        // More than the ten that the quota holds.
+        caller.used_requests(31).await;
+        let wait = caller.take_request().await.unwrap_err().retry_after().unwrap();
+        assert!(wait > Duration::from_secs(22) && wait <= Duration::from_secs(24), "{wait:?}");
+    }
 
     #[test]
     fn scopes_are_read_by_the_names_they_have_and_others_are_refused_with_them() {

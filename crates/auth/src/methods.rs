@@ -81,6 +81,7 @@ pub const METHODS: &[(&str, RequiredAccess)] = {
         ("/clew.memory.v1.MemoryService/ReadTree", Key(Read)),
         ("/clew.query.v1.QueryService/Answer", Key(Read)),
         ("/clew.query.v1.QueryService/Search", Key(Read)),
+        ("/clew.query.v1.QueryService/SearchBatch", Key(Read)),
     ]
 };
 

@@ -107,8 +107,11 @@ pub async fn recall(
     if keys.is_empty() {
         keys.push(None);
     }
-    for key in keys {
-        let found = search(retriever, asked, key, range, deadline).await?;
+    let queries: Vec<Query> =
+        keys.into_iter().map(|key| query(asked, key)).collect::<Result<_, _>>()?;
+    let first = retriever.retrieve_all(&queries, deadline).await?;
+    for (query, first) in queries.into_iter().zip(first) {
+        let found = search(retriever, asked, query, first, range, deadline).await?;
         cost += found.cost;
         missing.extend(found.shards_missing);
         rankings.push(found.evidence);
@@ -125,18 +128,24 @@ pub async fn recall(
     Ok(Recalled { items, range, hits, shards_missing, cost })
 }
 
-/// Searches by one key, or by all of them, and applies the time that the question asks about.
-async fn search(
-    retriever: &dyn Retriever,
-    asked: &Recall,
-    key: Option<&str>,
-    range: Option<TimeRange>,
-    deadline: Instant,
-) -> Result<Retrieved, Error> {
+/// Returns the search by one key, or by all of them.
+fn query(asked: &Recall, key: Option<&str>) -> Result<Query, Error> {
     let mut query = Query::new(asked.question.clone(), (asked.k * HITS_PER_ITEM).max(MIN_HITS));
     query.filter = asked.filter.clone();
     query.filter.attributes.extend(key.map(of_key).transpose()?);
-    let mut found = retriever.retrieve(&query, deadline).await?;
+    Ok(query)
+}
+
+/// Searches for more than `found` if that has too few turns, and applies the time that the question
+/// asks about.
+async fn search(
+    retriever: &dyn Retriever,
+    asked: &Recall,
+    mut query: Query,
+    mut found: Retrieved,
+    range: Option<TimeRange>,
+    deadline: Instant,
+) -> Result<Retrieved, Error> {
     let turns: HashSet<&DocumentId> = found.evidence.iter().map(|hit| &hit.document_id).collect();
     if turns.len() < asked.k && found.evidence.len() == query.k {
         query.k = MORE_HITS;

@@ -472,6 +472,20 @@ impl Client {
         Ok(response.into_inner())
     }
 
+    /// Runs several searches of a corpus together.
+    ///
+    /// # Errors
+    /// Returns the errors of `QueryService.SearchBatch`.
+    pub async fn search_batch(
+        &self,
+        corpus: &CorpusName,
+        queries: Vec<Query>,
+    ) -> Result<query::SearchBatchResponse, Error> {
+        let request = self.request(convert_query::search_batch_to_wire(corpus, queries));
+        let response = self.queries.clone().search_batch(request).await.map_err(failed)?;
+        Ok(response.into_inner())
+    }
+
     /// Answers a question. The stream yields trace events and text as they come, and ends with the
     /// answer.
     ///

@@ -15,6 +15,8 @@ pub struct Limits {
     pub query_bytes: usize,
     /// Maximum number of evidence items of one search.
     pub results: usize,
+    /// Maximum number of searches in one batch.
+    pub searches: usize,
     /// Maximum number of candidates of one search that a reranker reads.
     pub reranked: usize,
     /// Maximum number of tokens of evidence that a question may have read.
@@ -46,6 +48,7 @@ impl Default for Limits {
             attribute_bytes: 16 << 10,
             query_bytes: 16 << 10,
             results: 1000,
+            searches: 32,
             reranked: 200,
             evidence_tokens: 32 << 10,
             points: 256,

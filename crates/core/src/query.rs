@@ -208,6 +208,27 @@ impl Query {
         }
         violations.into_result()
     }
+
+    /// Checks the queries of a batch against `limits`.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::InvalidInput`] naming every field at fault, of a query by the
+    /// query's position: `queries[2].k`.
+    pub fn check_all(queries: &[Self], limits: &Limits) -> Result<(), Error> {
+        let (most, got) = (limits.searches, queries.len());
+        if got > most {
+            return Err(Error::invalid("queries", format!("expected at most {most}, got {got}")));
+        }
+        let mut violations = Violations::default();
+        for (place, query) in queries.iter().enumerate() {
+            let Err(error) = query.check(limits) else { continue };
+            for violation in error.violations() {
+                let field = violation.field.strip_prefix("query.").unwrap_or(&violation.field);
+                violations.push(format!("queries[{place}].{field}"), &violation.description);
+            }
+        }
+        violations.into_result()
+    }
 }
 
 /// Passage that was found, whole and from one version of its document.
@@ -267,5 +288,18 @@ mod tests {
         }
         let taken = Query { rerank: Some(200), ..Query::new("who?", 200) };
         assert!(taken.check(&Limits::default()).is_ok());
+    }
+
+    #[test]
+    fn a_batch_is_refused_with_the_faults_of_each_query_or_for_its_length() {
+        let limits = Limits { searches: 3, ..Limits::default() };
+        let batch = [Query::new("who?", 1), Query::new(" ", 1), Query::new("when?", 0)];
+        let error = Query::check_all(&batch, &limits).unwrap_err();
+        assert_eq!(error.fields_at_fault(), ["queries[1].text", "queries[2].k"]);
+        let mut batch = vec![Query::new("who?", 1); 3];
+        assert!(Query::check_all(&batch, &limits).is_ok());
+        batch.push(Query::new(" ", 1));
+        let error = Query::check_all(&batch, &limits).unwrap_err();
+        assert_eq!(error.fields_at_fault(), ["queries"]);
     }
 }

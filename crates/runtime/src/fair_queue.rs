@@ -6,6 +6,11 @@
 //! and the keys are served in rotation. Work that would wait too long, as estimated from recent run
 //! times, is refused at once. The parts of one question come together, so they are admitted
 //! together or not at all.
+//!
+//! A piece may be worth several turns, as a batch of searches is. It takes one slot, and its key
+//! owes the further turns: while other keys wait, the key is passed over once for each of them.
+//! While the key does not wait, it pays by each turn that another key takes. Once nobody waits,
+//! nothing is owed, because nobody has lost a turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,16 +38,27 @@ pub struct FairQueue {
 #[derive(Debug, Default)]
 struct State {
     running: usize,
-    /// Moving mean of recent run times. Zero until the first piece ends.
+    /// Moving mean of recent run times of a turn. Zero until the first piece ends.
     mean_run: Duration,
-    /// Waiting pieces by key, in the order in which they came; no queue is empty.
-    waiting: HashMap<String, VecDeque<Waiting>>,
+    /// Waiting pieces by key; no line is empty.
+    waiting: HashMap<String, Line>,
     /// Keys of `waiting`, the next one first.
     keys: VecDeque<String>,
+    /// Turns that keys have taken ahead of others and not paid for yet; none of them is 0.
+    owed: HashMap<String, usize>,
     /// Number of the next piece that waits.
     next_number: u64,
     /// Time at which a piece last came.
     asked: Option<Instant>,
+}
+
+/// Waiting pieces of one key.
+#[derive(Debug, Default)]
+struct Line {
+    /// The pieces, in the order in which they came.
+    pieces: VecDeque<Waiting>,
+    /// Sum of their turns.
+    turns: usize,
 }
 
 /// A waiting piece, as the queue knows it.
@@ -50,6 +66,8 @@ struct State {
 struct Waiting {
     /// Number of the piece: later ones have higher numbers.
     number: u64,
+    /// Number of turns that it takes, at least 1.
+    turns: usize,
     given: oneshot::Sender<Slot>,
 }
 
@@ -66,6 +84,8 @@ struct Waiter<'a> {
 #[must_use = "a dropped slot lets the next one run"]
 pub struct Slot {
     queue: FairQueue,
+    /// Number of turns that the piece takes.
+    turns: usize,
     began: Instant,
 }
 
@@ -86,7 +106,7 @@ impl FairQueue {
         Self { name, at_once, patience, crowd, metrics: None, state: Arc::default() }
     }
 
-    /// Lets at most `crowd` pieces of each key wait, and shows the queue in metrics under the name
+    /// Lets at most `crowd` turns of each key wait, and shows the queue in metrics under the name
     /// `queue`. Its capacity there is what may run, and for each waiting key what may wait.
     #[must_use]
     pub fn bounded_as(mut self, queue: &'static str, crowd: usize) -> Self {
@@ -107,20 +127,35 @@ impl FairQueue {
     /// Returns [`clew_core::ErrorKind::Exhausted`]: at once if it would take too long or too many
     /// wait, and later if there was no slot in time.
     pub async fn enter(&self, key: &str, deadline: Instant) -> Result<Slot, Error> {
-        let began = Instant::now();
+        self.enter_for(1, key, deadline).await
+    }
+
+    /// Waits for a slot as [`Self::enter`] does, for a piece that is worth `turns` turns of its
+    /// key. It is admitted or refused as a whole.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::enter`].
+    pub async fn enter_for(
+        &self,
+        turns: usize,
+        key: &str,
+        deadline: Instant,
+    ) -> Result<Slot, Error> {
+        let (turns, began) = (turns.max(1), Instant::now());
         let mut waiter = {
             let mut state = locked(&self.state);
             state.asked = Some(began);
             if state.running < self.at_once {
                 state.running += 1;
-                return Ok(Slot::of(self));
+                state.owe(key, turns - 1);
+                return Ok(Slot::of(self, turns));
             }
             let is_crowded = state.waiting(key) >= self.crowd;
             if is_crowded || state.expected_wait(key, self.at_once) > self.patience {
                 return Err(self.refusal());
             }
             let (given, mine) = oneshot::channel();
-            Waiter { queue: self, key, number: state.wait(key, given), mine }
+            Waiter { queue: self, key, number: state.wait(key, turns, given), mine }
         };
         // The estimate may be wrong, but nobody waits longer than this.
         let until = deadline.min(began + 2 * self.patience);
@@ -149,7 +184,7 @@ impl FairQueue {
         locked(&self.state).asked.is_some_and(|asked| asked.elapsed() < time)
     }
 
-    /// Returns the number of waiting pieces.
+    /// Returns the number of waiting turns.
     pub fn waiting(&self) -> usize {
         locked(&self.state).all_waiting()
     }
@@ -167,35 +202,46 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl State {
-    /// Returns the number of waiting pieces of `key`.
+    /// Returns the number of waiting turns of `key`.
     fn waiting(&self, key: &str) -> usize {
-        self.waiting.get(key).map_or(0, VecDeque::len)
+        self.waiting.get(key).map_or(0, |line| line.turns)
     }
 
     fn all_waiting(&self) -> usize {
-        self.waiting.values().map(VecDeque::len).sum()
+        self.waiting.values().map(|line| line.turns).sum()
     }
 
     /// Lets a piece wait behind the others of its key. Returns its number.
-    fn wait(&mut self, key: &str, given: oneshot::Sender<Slot>) -> u64 {
+    fn wait(&mut self, key: &str, turns: usize, given: oneshot::Sender<Slot>) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        self.waiting.entry(key.to_owned()).or_default().push_back(Waiting { number, given });
-        if self.waiting(key) == 1 {
+        let line = self.waiting.entry(key.to_owned()).or_default();
+        line.pieces.push_back(Waiting { number, turns, given });
+        line.turns += turns;
+        if line.pieces.len() == 1 {
             self.keys.push_back(key.to_owned());
         }
         number
     }
 
+    /// Lets a key owe further turns.
+    fn owe(&mut self, key: &str, turns: usize) {
+        if turns > 0 {
+            *self.owed.entry(key.to_owned()).or_default() += turns;
+        }
+    }
+
     /// Takes a piece out, unless it has got its slot. It keeps nobody out from then on.
     fn leave(&mut self, key: &str, number: u64) {
-        let Some(queue) = self.waiting.get_mut(key) else { return };
+        let Some(line) = self.waiting.get_mut(key) else { return };
         // Numbers ascend, so this looks at few pieces however many wait.
-        let Ok(place) = queue.binary_search_by_key(&number, |waiting| waiting.number) else {
+        let Ok(place) = line.pieces.binary_search_by_key(&number, |waiting| waiting.number) else {
             return;
         };
-        queue.remove(place);
-        if queue.is_empty() {
+        if let Some(left) = line.pieces.remove(place) {
+            line.turns -= left.turns;
+        }
+        if line.pieces.is_empty() {
             self.waiting.remove(key);
             self.keys.retain(|other| other != key);
         }
@@ -205,31 +251,64 @@ impl State {
     fn expected_wait(&self, key: &str, at_once: usize) -> Duration {
         let before = self.waiting(key);
         // Until then, each other waiting key is served as often as this one, if it has as many
-        // waiting.
-        let of_others = |queue: &VecDeque<_>| queue.len().min(before + 1);
+        // waiting, and once more for each turn that this one owes.
+        let owed = self.owed.get(key).copied().unwrap_or_default();
+        let of_others = |line: &Line| line.turns.min(before + owed + 1);
         let others = self.waiting.iter().filter(|(other, _)| *other != key);
-        let ahead = before + others.map(|(_, queue)| of_others(queue)).sum::<usize>() + 1;
+        let ahead = before + others.map(|(_, line)| of_others(line)).sum::<usize>() + 1;
         self.mean_run.mul_f64(ahead as f64 / at_once as f64)
     }
 
-    /// Takes the next waiting piece: the first of the next key.
+    /// Takes the next waiting piece: the first of the next key that owes no turn.
     fn next(&mut self) -> Option<Waiting> {
-        let key = self.keys.pop_front()?;
-        let queue = self.waiting.get_mut(&key)?;
-        let next = queue.pop_front();
-        if queue.is_empty() {
+        let key = self.next_key()?;
+        let line = self.waiting.get_mut(&key)?;
+        let next = line.pieces.pop_front()?;
+        line.turns -= next.turns;
+        if line.pieces.is_empty() {
             self.waiting.remove(&key);
         } else {
-            self.keys.push_back(key);
+            self.keys.push_back(key.clone());
         }
-        next
+        let waiting = &self.waiting;
+        self.owed.retain(|key, owed| {
+            // Keys that wait pay when they are passed over.
+            *owed = if waiting.contains_key(key) { *owed } else { owed.saturating_sub(next.turns) };
+            *owed > 0
+        });
+        self.owe(&key, next.turns - 1);
+        Some(next)
+    }
+
+    /// Takes the key whose turn it is. Each key that is passed over pays a turn.
+    fn next_key(&mut self) -> Option<String> {
+        loop {
+            let Some(key) = self.keys.pop_front() else {
+                self.owed.clear();
+                return None;
+            };
+            match self.owed.get_mut(&key) {
+                Some(owed) if !self.keys.is_empty() => {
+                    *owed -= 1;
+                    if *owed == 0 {
+                        self.owed.remove(&key);
+                    }
+                    self.keys.push_back(key);
+                }
+                Some(_alone) => {
+                    self.owed.remove(&key);
+                    return Some(key);
+                }
+                None => return Some(key),
+            }
+        }
     }
 }
 
 impl Slot {
-    /// Creates a slot that begins now.
-    fn of(queue: &FairQueue) -> Self {
-        Self { queue: queue.clone(), began: Instant::now() }
+    /// Creates a slot that begins now, for a piece of `turns` turns.
+    fn of(queue: &FairQueue, turns: usize) -> Self {
+        Self { queue: queue.clone(), turns, began: Instant::now() }
     }
 }
 
@@ -243,7 +322,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let next = {
             let mut state = locked(&self.queue.state);
-            let took = self.began.elapsed();
+            let took = self.began.elapsed().div_f64(self.turns as f64);
             state.mean_run = state.mean_run.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST);
             let next = state.next();
             if next.is_none() {
@@ -254,7 +333,7 @@ impl Drop for Slot {
         // Not under the lock: if the receiver has left since, the slot comes back and is dropped,
         // too.
         if let Some(next) = next {
-            drop(next.given.send(Self::of(&self.queue)));
+            drop(next.given.send(Self::of(&self.queue, next.turns)));
         }
     }
 }
@@ -349,6 +428,94 @@ mod tests {
         assert!(state.running == 0 && state.waiting.is_empty() && state.keys.is_empty());
     }
 
+    /// Lets pieces wait for a slot in this order, and returns the order in which they got it.
+    async fn order_behind(
+        queue: &FairQueue,
+        running: Slot,
+        pieces: &[(&'static str, usize)],
+    ) -> Vec<&'static str> {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting = Vec::new();
+        for &(key, turns) in pieces {
+            let (queue, order) = (queue.clone(), Arc::clone(&order));
+            waiting.push(tokio::spawn(async move {
+                let _slot = queue.enter_for(turns, key, later()).await.unwrap();
+                order.lock().unwrap().push(key);
+            }));
+            // It waits in the queue before the next one comes.
+            tokio::task::yield_now().await;
+        }
+        drop(running);
+        for waiting in waiting {
+            waiting.await.unwrap();
+        }
+        let state = locked(&queue.state);
+        assert!(state.running == 0 && state.waiting.is_empty() && state.keys.is_empty());
+        assert!(state.owed.is_empty(), "nobody has lost a turn");
+        order.lock().unwrap().clone()
+    }
+
+    #[tokio::test]
+    async fn a_batch_takes_the_turns_of_its_key_while_it_waits_and_while_it_runs() {
+        // The batch of three runs; its key is passed over twice.
+        let queue = patient(1);
+        let running = queue.enter_for(3, "batch", later()).await.unwrap();
+        let pieces = [("batch", 1), ("batch", 1), ("calm", 1), ("calm", 1), ("calm", 1)];
+        let order = order_behind(&queue, running, &pieces).await;
+        assert_eq!(order, ["calm", "calm", "batch", "calm", "batch"]);
+        // The batch waits; its key is passed over afterwards.
+        let running = queue.enter("batch", later()).await.unwrap();
+        let pieces = [("batch", 3), ("batch", 1), ("calm", 1), ("calm", 1), ("calm", 1)];
+        let order = order_behind(&queue, running, &pieces).await;
+        assert_eq!(order, ["batch", "calm", "calm", "calm", "batch"]);
+    }
+
+    #[tokio::test]
+    async fn a_key_alone_pays_nothing_and_one_that_stayed_away_has_paid_by_the_turns_of_others() {
+        let queue = patient(1);
+        let running = queue.enter_for(9, "batch", later()).await.unwrap();
+        let order = order_behind(&queue, running, &[("batch", 9), ("batch", 1)]).await;
+        assert_eq!(order, ["batch", "batch"]);
+        let running = queue.enter_for(3, "batch", later()).await.unwrap();
+        let enter = |key| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.enter(key, later()).await.unwrap() })
+        };
+        let (first, second) = (enter("calm"), enter("other"));
+        while queue.waiting() < 2 {
+            tokio::task::yield_now().await;
+        }
+        drop(running);
+        drop(first.await.unwrap());
+        let running = second.await.unwrap();
+        assert!(locked(&queue.state).owed.is_empty());
+        let order = order_behind(&queue, running, &[("batch", 1), ("calm", 1)]).await;
+        assert_eq!(order, ["batch", "calm"]);
+    }
+
+    #[tokio::test]
+    async fn waiting_turns_count_for_the_bound_and_for_the_expected_wait() {
+        let queue = patient(1).bounded_as("a_test_of_turns", 4);
+        let _running = queue.enter("calm", later()).await.unwrap();
+        let enter = |key, turns| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.enter_for(turns, key, later()).await.map(drop) })
+        };
+        let batch = enter("crowd", 6);
+        while queue.waiting() < 6 {
+            tokio::task::yield_now().await;
+        }
+        let refused = queue.enter("crowd", later()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Exhausted);
+        locked(&queue.state).mean_run = Duration::from_secs(1);
+        // The six turns and this one; only one of them if the key has none waiting.
+        assert_eq!(locked(&queue.state).expected_wait("crowd", 1), Duration::from_secs(7));
+        assert_eq!(locked(&queue.state).expected_wait("calm", 1), Duration::from_secs(2));
+        batch.abort();
+        assert!(batch.await.unwrap_err().is_cancelled());
+        assert_eq!(queue.waiting(), 0);
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn no_more_run_than_may_and_no_slot_is_lost() {
         let queue = patient(3);
@@ -423,7 +590,8 @@ mod tests {
         }
         {
             let state = locked(&queue.state);
-            let numbers: Vec<u64> = state.waiting["a"].iter().map(|piece| piece.number).collect();
+            let numbers: Vec<u64> =
+                state.waiting["a"].pieces.iter().map(|piece| piece.number).collect();
             assert_eq!((numbers, state.keys.len()), (vec![0, 2], 1));
         }
         drop(running);

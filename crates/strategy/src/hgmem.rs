@@ -48,7 +48,7 @@ use clew_core::{
 use clew_hypergraph::{Hypergraph, PointEntity, PointId};
 
 use self::memory::Memory;
-use self::retrieval::{Found, Scope};
+use self::retrieval::{Found, Scope, Subquery};
 use crate::admitted::Admitted;
 use crate::work::{Work, cosine};
 use crate::{AnswerObserver, Question, Seams, Strategy};
@@ -102,20 +102,14 @@ impl Strategy for HgMem {
     }
 }
 
-/// Query of a step.
-struct Subquery {
-    text: String,
-    vector: Vec<f32>,
-    scope: Scope,
-}
-
 impl Memory<'_> {
     /// Retrieves for subqueries and takes in what is found (equation 2).
     async fn evolve(&mut self, subqueries: Vec<Subquery>) -> Result<(), Error> {
         self.work.check_time("evolving the working memory")?;
         let mut found = Found::default();
-        for Subquery { text, vector, scope } in subqueries {
-            self.retrieve(&text, &vector, &scope, &mut found).await?;
+        let hits = self.search_for(&subqueries).await?;
+        for (Subquery { text, vector, scope }, hits) in subqueries.into_iter().zip(hits) {
+            self.retrieve(&text, &vector, &scope, &hits, &mut found).await?;
             self.asked.push((text, vector));
         }
         let question = self.work.question.text.clone();

@@ -226,10 +226,18 @@ pub(crate) struct FakeRetriever {
     pub(crate) documents_found: Vec<Evidence>,
     pub(crate) shards_missing: Vec<ShardIndex>,
     pub(crate) cost: Cost,
+    /// Whether it refuses batches, as when too many searches wait.
+    pub(crate) refuses_batches: bool,
     queries: Mutex<Vec<Query>>,
+    batches: Mutex<Vec<usize>>,
 }
 
 impl FakeRetriever {
+    /// Returns the sizes of the batches.
+    pub(crate) fn batches(&self) -> Vec<usize> {
+        self.batches.lock().unwrap().clone()
+    }
+
     pub(crate) fn queries(&self) -> Vec<Query> {
         self.queries.lock().unwrap().clone()
     }
@@ -245,6 +253,22 @@ impl Retriever for FakeRetriever {
         };
         let shards_missing = self.shards_missing.clone();
         Ok(Retrieved { evidence, shards_missing, cost: self.cost })
+    }
+
+    async fn retrieve_all(
+        &self,
+        queries: &[Query],
+        deadline: Instant,
+    ) -> Result<Vec<Retrieved>, Error> {
+        if self.refuses_batches {
+            return Err(Error::exhausted("the queue of searches", Duration::ZERO));
+        }
+        self.batches.lock().unwrap().push(queries.len());
+        let mut retrieved = Vec::new();
+        for query in queries {
+            retrieved.push(self.retrieve(query, deadline).await?);
+        }
+        Ok(retrieved)
     }
 }
 

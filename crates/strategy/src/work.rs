@@ -7,9 +7,9 @@ use std::time::Instant;
 use clew_chat::{Item, Recall};
 use clew_core::{
     Answer, Assignment, ChatSettings, ClueQuery, Clues, Cost, DocumentId, DraftTask, Error,
-    ErrorKind, Evidence, Extraction, ExtractionTask, GraphQuery, MemoryPoint, MemoryUse, Outcome,
-    Partial, Priority, Query, Reading, SearchMode, SegmentId, ShardIndex, Subgraph, Task, TextKind,
-    TraceEvent, TreeNode, TreeNodeId,
+    ErrorKind, Evidence, Extraction, ExtractionTask, GraphQuery, Limits, MemoryPoint, MemoryUse,
+    Outcome, Partial, Priority, Query, Reading, Retrieved, SearchMode, SegmentId, ShardIndex,
+    Subgraph, Task, TextKind, TraceEvent, TreeNode, TreeNodeId,
 };
 
 use tracing::{Instrument, info_span};
@@ -64,6 +64,28 @@ impl<'a> Work<'a> {
         let started = Instant::now();
         let searching = self.seams.retriever.retrieve(&query, self.deadline());
         let found = searching.instrument(info_span!("step.search")).await?;
+        Ok(self.searched(query, found, started))
+    }
+
+    /// Searches for several queries at once. Returns what each finds, in their order.
+    pub(crate) async fn search_all(
+        &mut self,
+        queries: Vec<Query>,
+    ) -> Result<Vec<Vec<Evidence>>, Error> {
+        let mut all = Vec::with_capacity(queries.len());
+        for batch in queries.chunks(Limits::default().searches) {
+            let started = Instant::now();
+            let searching = self.seams.retriever.retrieve_all(batch, self.deadline());
+            let span = info_span!("step.search", queries = batch.len());
+            for (query, found) in batch.iter().zip(searching.instrument(span).await?) {
+                all.push(self.searched(query.clone(), found, started));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Reports a search and adds its cost. Returns what it found.
+    fn searched(&mut self, query: Query, found: Retrieved, started: Instant) -> Vec<Evidence> {
         self.cost += found.cost;
         self.shards_missing.extend(found.shards_missing);
         let best_dense_score =
@@ -75,7 +97,7 @@ impl<'a> Work<'a> {
             best_dense_score,
             took: started.elapsed(),
         });
-        Ok(found.evidence)
+        found.evidence
     }
 
     /// Returns what was found, and records the shards that did not answer for the outcome.

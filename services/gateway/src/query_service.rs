@@ -73,6 +73,43 @@ impl Queries {
         Ok(wire::SearchResponse { timing, ..response })
     }
 
+    async fn search_batch(
+        &self,
+        request: Request<wire::SearchBatchRequest>,
+    ) -> Result<wire::SearchBatchResponse, Error> {
+        let stopwatch = Stopwatch::begin();
+        let caller = Caller::of(&request)?;
+        let deadline = self.backends.config.deadline(&request);
+        let (corpus, queries) =
+            convert::search_batch_from_wire(request.into_inner(), &self.backends.limits)?;
+        // The guard has charged one request.
+        caller.used_requests(queries.len() - 1).await;
+        let reranked = queries.iter().position(|query| query.rerank.is_some());
+        if reranked.is_some() {
+            caller.has_tokens().await?;
+        }
+        let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
+        let mut bill = Bill::open(&caller, Budget::default());
+        let shards = Shards::over(&self.backends, corpus);
+        let scatter = Scatter::over(&self.backends, shards, bill.account());
+        let retriever: Box<dyn Retriever> = match reranked {
+            // Each query says itself whether it is reranked.
+            Some(first) => {
+                let (backends, account) = (&self.backends, bill.account());
+                let reranked = Reranked::over(scatter, backends, None, account, deadline);
+                Box::new(reranked.await.map_err(|error| convert::in_batch(first, error))?)
+            }
+            None => Box::new(scatter),
+        };
+        let _permit = self.questions.try_enter(queries.len())?;
+        let searching = metrics::stage("search_batch", retriever.retrieve_all(&queries, deadline));
+        let retrieved = stopwatch.over(searching).await?;
+        bill.settle().await;
+        let results = retrieved.into_iter().map(convert::retrieved_to_wire).collect();
+        let timing = Some(convert::timing_to_wire(stopwatch.read()));
+        Ok(wire::SearchBatchResponse { results, timing })
+    }
+
     /// Returns `scatter`, with a reranker behind it if `candidates` are to be reranked.
     async fn reranked(
         &self,
@@ -81,7 +118,9 @@ impl Queries {
         account: &Account,
         deadline: Instant,
     ) -> Result<Box<dyn Retriever>, Error> {
-        let Some(candidates) = candidates else { return Ok(Box::new(scatter)) };
+        if candidates.is_none() {
+            return Ok(Box::new(scatter));
+        }
         let reranked = Reranked::over(scatter, &self.backends, candidates, account, deadline);
         Ok(Box::new(reranked.await?))
     }
@@ -151,6 +190,13 @@ impl QueryService for Queries {
         request: Request<wire::SearchRequest>,
     ) -> Result<Response<wire::SearchResponse>, Status> {
         respond(self.search(request).await)
+    }
+
+    async fn search_batch(
+        &self,
+        request: Request<wire::SearchBatchRequest>,
+    ) -> Result<Response<wire::SearchBatchResponse>, Status> {
+        respond(self.search_batch(request).await)
     }
 
     type AnswerStream = Responses<wire::AnswerResponse>;

@@ -16,17 +16,20 @@ use crate::Backends;
 /// leaves as much room for a passage. Queries that strategies form on their way may be longer.
 const QUERY_BYTES: usize = 1000;
 
-/// Retriever that reranks the first results of `inner`.
+/// Retriever that reranks the first results of `inner`, for queries that want it.
 pub(crate) struct Reranked<R> {
     inner: R,
     /// Reranker that counts tokens on the caller's account.
     reranker: Arc<dyn Reranker>,
-    candidates: usize,
+    /// Number of results that are reranked for a query that does not say how many. `None` means
+    /// that such a query is not reranked.
+    candidates: Option<usize>,
     limits: Limits,
 }
 
 impl<R: Retriever> Reranked<R> {
-    /// Creates a retriever that reranks `candidates` results of `inner`, on `account`.
+    /// Creates a retriever that reranks results of `inner` on `account`: as many as a query says,
+    /// otherwise `candidates`.
     ///
     /// # Errors
     /// Returns [`clew_core::ErrorKind::InvalidInput`] if no reranker is configured, and errors of
@@ -34,7 +37,7 @@ impl<R: Retriever> Reranked<R> {
     pub async fn over(
         inner: R,
         backends: &Backends,
-        candidates: usize,
+        candidates: Option<usize>,
         account: &Account,
         deadline: Instant,
     ) -> Result<Self, Error> {
@@ -74,18 +77,31 @@ impl<R: Retriever> Reranked<R> {
     }
 }
 
-#[async_trait]
-impl<R: Retriever> Retriever for Reranked<R> {
-    async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
-        query.check(&self.limits)?;
-        // More documents than are reranked are a set, whose order does not matter.
-        if query.grouping == Grouping::Documents && query.k > self.candidates {
-            return self.inner.retrieve(query, deadline).await;
-        }
-        let wide = Query { k: self.candidates.max(query.k), rerank: None, ..query.clone() };
-        let Retrieved { mut evidence, shards_missing, mut cost } =
-            self.inner.retrieve(&wide, deadline).await?;
-        let rest = evidence.split_off(self.candidates.min(evidence.len()));
+impl<R: Retriever> Reranked<R> {
+    /// Returns how many results of a query are reranked, if any are. More documents than are
+    /// reranked are a set, whose order does not matter.
+    fn candidates(&self, query: &Query) -> Option<usize> {
+        let candidates = query.rerank.or(self.candidates)?;
+        let is_set = query.grouping == Grouping::Documents && query.k > candidates;
+        (!is_set).then_some(candidates)
+    }
+
+    /// Returns the query that finds what is reranked for `query`.
+    fn wide(&self, query: &Query) -> Query {
+        let k = self.candidates(query).map_or(query.k, |candidates| candidates.max(query.k));
+        Query { k, rerank: None, ..query.clone() }
+    }
+
+    /// Reranks what the wide query found.
+    async fn best_of(
+        &self,
+        query: &Query,
+        retrieved: Retrieved,
+        deadline: Instant,
+    ) -> Result<Retrieved, Error> {
+        let Some(candidates) = self.candidates(query) else { return Ok(retrieved) };
+        let Retrieved { mut evidence, shards_missing, mut cost } = retrieved;
+        let rest = evidence.split_off(candidates.min(evidence.len()));
         let span = child(|| tracing::info_span!("rerank", passages = evidence.len(), k = query.k));
         let ranking = self.rerank(query, evidence, deadline).instrument(span);
         let (mut evidence, tokens) = metrics::stage("rerank", ranking).await?;
@@ -94,6 +110,31 @@ impl<R: Retriever> Retriever for Reranked<R> {
         evidence.truncate(query.k);
         cost.reranked_tokens += tokens;
         Ok(Retrieved { evidence, shards_missing, cost })
+    }
+}
+
+#[async_trait]
+impl<R: Retriever> Retriever for Reranked<R> {
+    async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
+        query.check(&self.limits)?;
+        let found = self.inner.retrieve(&self.wide(query), deadline).await?;
+        self.best_of(query, found, deadline).await
+    }
+
+    async fn retrieve_all(
+        &self,
+        queries: &[Query],
+        deadline: Instant,
+    ) -> Result<Vec<Retrieved>, Error> {
+        Query::check_all(queries, &self.limits)?;
+        let wide: Vec<Query> = queries.iter().map(|query| self.wide(query)).collect();
+        let found = self.inner.retrieve_all(&wide, deadline).await?;
+        // One after another: a reranker computes the passages of one query together.
+        let mut best = Vec::with_capacity(queries.len());
+        for (query, found) in queries.iter().zip(found) {
+            best.push(self.best_of(query, found, deadline).await?);
+        }
+        Ok(best)
     }
 }
 
@@ -163,6 +204,7 @@ mod tests {
         let account = Account::open(Owner::of(None), Budget::default());
         let reranker = account.reranking(Arc::new(Alphabet));
         let (inner, limits) = (Finds(found.to_vec()), Limits::default());
+        let candidates = Some(candidates);
         (Reranked { inner, reranker, candidates, limits }, account)
     }
 
@@ -205,6 +247,28 @@ mod tests {
         let names: Vec<&str> = found.evidence.iter().map(|item| item.text.as_str()).collect();
         assert_eq!(names, ["a", "d", "c"]);
         assert_eq!(account.ledger().cost().reranked_tokens, 2);
+    }
+
+    #[tokio::test]
+    async fn in_a_batch_each_query_is_reranked_as_it_says_or_as_by_itself() {
+        let (retriever, account) = reranked(&["a", "d", "c", "b", "f"], 2);
+        let three = Query { rerank: Some(3), ..Query::new("q", 1) };
+        let set = Query { grouping: Grouping::Documents, ..Query::new("q", 3) };
+        let batch = [Query::new("q", 2), three, set];
+        let found = retriever.retrieve_all(&batch, soon()).await.unwrap();
+        for (query, found) in batch.iter().zip(&found) {
+            assert_eq!(*found, retriever.retrieve(query, soon()).await.unwrap());
+        }
+        let costs: Vec<u64> = found.iter().map(|found| found.cost.reranked_tokens).collect();
+        assert_eq!(costs, [2, 3, 0]);
+        assert_eq!(account.ledger().cost().reranked_tokens, 10);
+        let plain = Reranked { candidates: None, ..retriever };
+        let found = plain.retrieve_all(&batch, soon()).await.unwrap();
+        let costs: Vec<u64> = found.iter().map(|found| found.cost.reranked_tokens).collect();
+        assert_eq!(costs, [0, 3, 0]);
+        let bad = [Query::new("q", 1), Query::new("q", 0)];
+        let error = plain.retrieve_all(&bad, soon()).await.unwrap_err();
+        assert_eq!(error.violations()[0].field, "queries[1].k");
     }
 
     #[tokio::test]

@@ -1,16 +1,19 @@
 //! Search over all shards of a corpus: embed once, have every shard rank, fuse, and read the texts
-//! of the best.
+//! of the best. Several searches go through these steps together.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::fusion::{self, Rule};
 use clew_core::{
-    Account, CandidateQuery, Candidates, ChunkRef, ChunkText, Cost, Encoders, Error, Evidence,
-    Grouping, Hit, Limits, Partial, Priority, Query, Retrieved, Retriever, SearchMode, Shard,
-    ShardIndex, TextKind,
+    Account, CandidateQuery, Candidates, ChunkRef, ChunkText, Cost, Embedding, Encoders, Error,
+    Evidence, Grouping, Hit, Limits, Partial, Priority, Query, Retrieved, Retriever, SearchMode,
+    Shard, ShardIndex, TextKind,
 };
 use clew_runtime::fair_queue::FairQueue;
 use clew_runtime::timing::{Part, measured};
@@ -27,7 +30,8 @@ pub(crate) struct Scatter {
     pub shards: Shards,
     pub encoders: Arc<dyn Encoders>,
     /// Fair queue of searches. A search holds its slot while its question is embedded and its
-    /// shards are asked, and waits for nothing that needs another slot.
+    /// shards are asked, and waits for nothing that needs another slot. A batch of searches takes
+    /// as many turns as it has searches.
     pub queue: FairQueue,
     pub limits: Limits,
 }
@@ -44,108 +48,190 @@ impl Scatter {
 impl Retriever for Scatter {
     async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
         query.check(&self.limits)?;
-        let shards = self.shards.corpus.shards().len();
-        let span = child(|| tracing::info_span!("search", shards, k = query.k));
-        self.search(query, deadline).instrument(span).await
+        let found = self.search(std::slice::from_ref(query), deadline).await?.pop();
+        found.ok_or_else(|| Error::internal("a search returned nothing"))
+    }
+
+    async fn retrieve_all(
+        &self,
+        queries: &[Query],
+        deadline: Instant,
+    ) -> Result<Vec<Retrieved>, Error> {
+        Query::check_all(queries, &self.limits)?;
+        self.search(queries, deadline).await
     }
 }
 
 impl Scatter {
-    async fn search(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
+    /// Searches for queries that are checked, all at once. Takes as many turns in the fair queue
+    /// as there are queries, with one slot: the encoder and the shards, which do the work, have
+    /// queues of their own.
+    async fn search(&self, queries: &[Query], deadline: Instant) -> Result<Vec<Retrieved>, Error> {
+        if queries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shards = self.shards.corpus.shards().len();
+        let k = queries.iter().map(|query| query.k).sum::<usize>();
+        let span = child(|| tracing::info_span!("search", queries = queries.len(), shards, k));
+        self.search_within(queries, deadline).instrument(span).await
+    }
+
+    async fn search_within(
+        &self,
+        queries: &[Query],
+        deadline: Instant,
+    ) -> Result<Vec<Retrieved>, Error> {
         let corpus = &self.shards.corpus;
         let whose = corpus.settings().name.takes_turns_as();
         // Queue before embedding, so that a refused search costs nothing.
-        let _slot = measured(Part::Queue, self.queue.enter(whose, deadline)).await?;
-        let mut cost = Cost::default();
-        let model = &corpus.settings().encoder;
-        let vector = if query.mode.uses_embeddings() {
-            let texts = vec![query.text.clone()];
-            let embedded = self
-                .encoders
-                .of(model, deadline)
-                .await?
-                .embed(texts, TextKind::Query, Priority::Interactive, deadline)
-                .await?
-                .pop()
-                .ok_or_else(|| Error::internal("the encoder returned no vector"))?;
-            cost.embedded_tokens += u64::from(embedded.tokens);
-            Some(embedded.vector)
-        } else {
-            None
-        };
-        let mut asked = CandidateQuery {
-            encoder: model.fingerprint(),
-            text: query.text.clone(),
-            vector,
-            mode: query.mode,
-            filter: query.filter.clone(),
-            grouping: query.grouping,
-            limit: fusion::candidates_for(query.mode, query.k),
-            exact: query.exact,
-            with_texts: false,
-        };
-        cost.shards_searched += corpus.shards().len() as u64;
-        let read = match self.ranked_and_read(query, &asked, deadline).await? {
-            Some(read) => read,
-            // Some passages were replaced or forgotten between the two steps. In one step, all are
-            // of one state of their shard.
-            None => {
-                asked.with_texts = true;
-                let read = self.ranked_and_read(query, &asked, deadline).await?;
-                read.ok_or_else(|| Error::internal("a shard returned passages without texts"))?
+        let entering = self.queue.enter_for(queries.len(), whose, deadline);
+        let _slot = measured(Part::Queue, entering).await?;
+        let embeddings = self.embedded(queries, deadline).await?;
+        let fingerprint = corpus.settings().encoder.fingerprint();
+        let (mut asked, mut retrieved) = (Vec::new(), Vec::new());
+        for (query, embedding) in queries.iter().zip(embeddings) {
+            let cost = Cost {
+                embedded_tokens: embedding.as_ref().map_or(0, |it| u64::from(it.tokens)),
+                shards_searched: corpus.shards().len() as u64,
+                ..Cost::default()
+            };
+            retrieved.push(Retrieved { cost, ..Retrieved::default() });
+            asked.push(CandidateQuery {
+                encoder: fingerprint.clone(),
+                text: query.text.clone(),
+                vector: embedding.map(|embedding| embedding.vector),
+                mode: query.mode,
+                filter: query.filter.clone(),
+                grouping: query.grouping,
+                limit: fusion::candidates_for(query.mode, query.k),
+                exact: query.exact,
+                with_texts: false,
+            });
+        }
+        let mut places: Vec<usize> = (0..queries.len()).collect();
+        for with_texts in [false, true] {
+            let these: Vec<&Query> = places.iter().map(|place| &queries[*place]).collect();
+            let read = self.ranked_and_read(&these, &asked, deadline).await?;
+            let (mut outdated, mut unread) = (Vec::new(), Vec::new());
+            for ((place, asked), read) in places.into_iter().zip(asked).zip(read) {
+                match read {
+                    Some(Partial { found, shards_missing }) => {
+                        retrieved[place].evidence = found;
+                        retrieved[place].shards_missing = shards_missing;
+                    }
+                    None if with_texts => {
+                        return Err(Error::internal("a shard returned passages without texts"));
+                    }
+                    // Some passages were replaced or forgotten between the two steps. In one step,
+                    // all are of one state of their shard.
+                    None => {
+                        outdated.push(place);
+                        unread.push(CandidateQuery { with_texts: true, ..asked });
+                    }
+                }
             }
-        };
-        Ok(Retrieved { evidence: read.found, shards_missing: read.shards_missing, cost })
+            (places, asked) = (outdated, unread);
+            if places.is_empty() {
+                break;
+            }
+        }
+        Ok(retrieved)
     }
 
-    /// Has all shards rank, fuses the rankings, and reads what is shown of the best passages.
-    /// Returns `None` if some of them are gone by then.
+    /// Embeds the texts of those queries whose modes need it, in one call.
+    async fn embedded(
+        &self,
+        queries: &[Query],
+        deadline: Instant,
+    ) -> Result<Vec<Option<Embedding>>, Error> {
+        let texts: Vec<String> = queries
+            .iter()
+            .filter(|query| query.mode.uses_embeddings())
+            .map(|query| query.text.clone())
+            .collect();
+        let wanted = texts.len();
+        let mut embeddings = Vec::new();
+        if wanted > 0 {
+            let encoder = self.encoders.of(&self.shards.corpus.settings().encoder, deadline);
+            let encoder = encoder.await?;
+            embeddings =
+                encoder.embed(texts, TextKind::Query, Priority::Interactive, deadline).await?;
+        }
+        if embeddings.len() != wanted {
+            return Err(Error::internal("the encoder returned another number of vectors"));
+        }
+        let mut embeddings = embeddings.into_iter();
+        let embedding =
+            |query: &Query| query.mode.uses_embeddings().then(|| embeddings.next()).flatten();
+        Ok(queries.iter().map(embedding).collect())
+    }
+
+    /// Has all shards rank for each query, fuses the rankings, and reads what is shown of the best
+    /// passages. Returns `None` for a query if some of its passages are gone by then.
     async fn ranked_and_read(
         &self,
-        query: &Query,
-        asked: &CandidateQuery,
+        queries: &[&Query],
+        asked: &[CandidateQuery],
         deadline: Instant,
-    ) -> Result<Option<Partial<Vec<Evidence>>>, Error> {
-        // A shard that does not answer costs its part of the result, not the whole.
+    ) -> Result<Vec<Option<Partial<Vec<Evidence>>>>, Error> {
+        // A shard that does not answer costs its part of the results, not the whole.
         let until = self.shards.deadline(deadline);
         let asking = |shard: Arc<dyn Shard>| async move {
-            Ok((shard.index(), shard.candidates(asked, until).await?))
+            let found = match asked {
+                [asked] => vec![shard.candidates(asked, until).await?],
+                all => shard.candidates_of_all(all, until).await?,
+            };
+            match found.len() == asked.len() {
+                true => Ok((shard.index(), found)),
+                false => Err(Error::internal("a shard returned another number of results")),
+            }
         };
         let Partial { found, shards_missing } = self.shards.ask_all(asking).await?;
-        let mut missing: BTreeSet<ShardIndex> = shards_missing.into_iter().collect();
-        let mut rest = fuse(gather(found), query).into_iter();
-        let mut read = Vec::with_capacity(query.k);
-        loop {
-            let of_answering = |found: &Found| !missing.contains(&found.shard);
-            let wanted = query.k - read.len();
-            let best: Vec<Found> = rest.by_ref().filter(of_answering).take(wanted).collect();
-            if best.is_empty() {
-                let missing: Vec<_> = missing.into_iter().collect();
-                return Ok(Some(Partial::whole(read).missing(missing)));
+        let missing: BTreeSet<ShardIndex> = shards_missing.into_iter().collect();
+        let mut of_queries: Vec<Vec<(ShardIndex, Candidates)>> =
+            queries.iter().map(|_| Vec::new()).collect();
+        for (shard, candidates) in found {
+            for (of_query, candidates) in of_queries.iter_mut().zip(candidates) {
+                of_query.push((shard, candidates));
             }
-            let (mut texts, silent) = self.texts(&best, deadline).await?;
-            missing.extend(silent);
-            for found in best {
-                let shown = found.hit.shown.clone().or_else(|| texts.remove(&found.chunk()));
-                match shown {
-                    Some(shown) => read.push(found.evidence(shown)),
-                    None if missing.contains(&found.shard) => {}
-                    None => return Ok(None),
-                }
+        }
+        let mut rankings: Vec<Ranking> = queries
+            .iter()
+            .zip(of_queries)
+            .map(|(query, found)| Ranking {
+                rest: fuse(gather(found), query).into_iter(),
+                wanted: query.k,
+                read: Vec::with_capacity(query.k),
+                missing: missing.clone(),
+                is_outdated: false,
+            })
+            .collect();
+        loop {
+            let best: Vec<Vec<Found>> = rankings.iter_mut().map(Ranking::next_best).collect();
+            if best.iter().all(Vec::is_empty) {
+                return Ok(rankings.into_iter().map(Ranking::finish).collect());
+            }
+            let (texts, silent) = self.texts(best.iter().flatten(), deadline).await?;
+            let silent: BTreeSet<ShardIndex> = silent.into_iter().collect();
+            for (ranking, best) in rankings.iter_mut().zip(best) {
+                ranking.take(best, &texts, &silent);
             }
         }
     }
 
-    /// Reads what is shown of hits that came without it. Also returns the shards that do not
-    /// answer.
+    /// Reads what is shown of hits that came without it: each chunk once, and asking each shard
+    /// once. Also returns the shards that do not answer.
     async fn texts(
         &self,
-        best: &[Found],
+        best: impl Iterator<Item = &Found>,
         deadline: Instant,
     ) -> Result<(HashMap<ChunkRef, ChunkText>, Vec<ShardIndex>), Error> {
         let mut unread: BTreeMap<ShardIndex, Vec<ChunkRef>> = BTreeMap::new();
-        for found in best.iter().filter(|found| found.hit.shown.is_none()) {
-            unread.entry(found.shard).or_default().push(found.chunk());
+        let mut known = HashSet::new();
+        for found in best.filter(|found| found.hit.shown.is_none()) {
+            if known.insert(found.chunk()) {
+                unread.entry(found.shard).or_default().push(found.chunk());
+            }
         }
         if unread.is_empty() {
             return Ok((HashMap::new(), Vec::new()));
@@ -158,6 +244,55 @@ impl Scatter {
         let concerned = |shard| wanted.contains_key(&shard);
         let Partial { found, shards_missing } = self.shards.ask(concerned, asking).await?;
         Ok((found.into_iter().flatten().collect(), shards_missing))
+    }
+}
+
+/// Fused ranking of one query while its passages are read.
+struct Ranking {
+    /// Hits that were not looked at yet, best first.
+    rest: std::vec::IntoIter<Found>,
+    /// Number of passages that are wanted.
+    wanted: usize,
+    /// Passages that were read, best first.
+    read: Vec<Evidence>,
+    /// Shards that did not rank, or did not show a passage of this ranking.
+    missing: BTreeSet<ShardIndex>,
+    /// Whether a shard that answers did not show a passage.
+    is_outdated: bool,
+}
+
+impl Ranking {
+    /// Takes as many of the best hits as passages are lacking.
+    fn next_best(&mut self) -> Vec<Found> {
+        let lacking = if self.is_outdated { 0 } else { self.wanted - self.read.len() };
+        let missing = &self.missing;
+        let of_answering = |found: &Found| !missing.contains(&found.shard);
+        self.rest.by_ref().filter(of_answering).take(lacking).collect()
+    }
+
+    /// Takes up what is shown of hits, in their order.
+    fn take(
+        &mut self,
+        best: Vec<Found>,
+        texts: &HashMap<ChunkRef, ChunkText>,
+        silent: &BTreeSet<ShardIndex>,
+    ) {
+        for found in best {
+            let shown = found.hit.shown.clone().or_else(|| texts.get(&found.chunk()).cloned());
+            match shown {
+                Some(shown) => self.read.push(found.evidence(shown)),
+                None if silent.contains(&found.shard) => {
+                    self.missing.insert(found.shard);
+                }
+                None => self.is_outdated = true,
+            }
+        }
+    }
+
+    /// Returns the passages, unless some of them are gone.
+    fn finish(self) -> Option<Partial<Vec<Evidence>>> {
+        let missing: Vec<ShardIndex> = self.missing.into_iter().collect();
+        (!self.is_outdated).then(|| Partial::whole(self.read).missing(missing))
     }
 }
 
@@ -258,156 +393,4 @@ fn fuse(gathered: Gathered, query: &Query) -> Vec<Found> {
         })
     };
     fused.filter_map(found).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use clew_core::{
-        ChunkId, Chunking, Corpus, CorpusSettings, Embedding, Encoder, EncoderIdentity, ErrorKind,
-        OneEncoder, Span, Timestamp, Version,
-    };
-    use tokio::sync::{Semaphore, mpsc};
-
-    use super::*;
-
-    fn hit(document: &str, ordinal: u32, score: f32) -> Hit {
-        let document_id: clew_core::DocumentId = document.parse().unwrap();
-        let corpus = "notes".parse().unwrap();
-        Hit {
-            chunk_id: ChunkId::derive(&corpus, &document_id, Version(1), ordinal),
-            document_id,
-            version: Version(1),
-            ordinal,
-            score,
-            shown: None,
-        }
-    }
-
-    fn found(dense: &[(&str, f32)], sparse: &[(&str, f32)], attainable: Option<f32>) -> Candidates {
-        let hits = |list: &[(&str, f32)]| list.iter().map(|(d, s)| hit(d, 0, *s)).collect();
-        Candidates { dense: hits(dense), sparse: hits(sparse), attainable }
-    }
-
-    fn order(answers: Vec<Candidates>, mode: SearchMode) -> Vec<String> {
-        let mut query = Query::new("q", 10);
-        query.mode = mode;
-        let answers = (0..).map(ShardIndex).zip(answers).collect();
-        let fused = fuse(gather(answers), &query).into_iter();
-        fused.map(|found| found.hit.document_id.to_string()).collect()
-    }
-
-    #[test]
-    fn a_shard_that_does_not_know_a_word_does_not_hide_what_another_knows() {
-        // `a` has all words, in a long text. The shard of `b` lacks the rarest word, and `b` has
-        // the others.
-        let first = found(&[], &[("a", 9.0)], Some(12.0));
-        let second = found(&[], &[("b", 4.5)], Some(5.0));
-        for mode in [SearchMode::Sparse, SearchMode::Hybrid] {
-            assert_eq!(order(vec![first.clone(), second.clone()], mode), ["a", "b"]);
-        }
-    }
-
-    #[test]
-    fn without_attainable_scores_ranks_decide() {
-        let only = found(&[("a", 0.9), ("b", 0.8)], &[("b", 3.0)], None);
-        assert_eq!(order(vec![only], SearchMode::Hybrid), ["b", "a"]);
-    }
-
-    #[test]
-    fn scores_are_compared_where_not_all_shares_are_known() {
-        // A shard does not know its attainable score while its text index is being built.
-        let indexed = found(&[], &[("a", 4.0)], Some(5.0));
-        let other = found(&[], &[("b", 1.9)], None);
-        for mode in [SearchMode::Sparse, SearchMode::Hybrid] {
-            assert_eq!(order(vec![indexed.clone(), other.clone()], mode), ["a", "b"]);
-        }
-    }
-
-    #[test]
-    fn one_ranking_alone_keeps_its_order() {
-        let dense = found(&[("a", 0.9), ("b", 0.2)], &[], None);
-        assert_eq!(order(vec![dense], SearchMode::Dense), ["a", "b"]);
-        let sparse = found(&[], &[("b", 9.0), ("a", 2.0)], Some(10.0));
-        assert_eq!(order(vec![sparse], SearchMode::Sparse), ["b", "a"]);
-    }
-
-    /// Encoder that reports each text, and embeds it only when a test permits.
-    struct Held {
-        identity: EncoderIdentity,
-        asked: mpsc::UnboundedSender<String>,
-        may: Semaphore,
-    }
-
-    #[async_trait]
-    impl Encoder for Held {
-        fn identity(&self) -> &EncoderIdentity {
-            &self.identity
-        }
-
-        fn token_spans(&self, _: &str) -> Vec<Span> {
-            Vec::new()
-        }
-
-        async fn embed(
-            &self,
-            texts: Vec<String>,
-            _: TextKind,
-            _: Priority,
-            _: Instant,
-        ) -> Result<Vec<Embedding>, Error> {
-            self.asked.send(texts.concat()).unwrap();
-            self.may.acquire().await.unwrap().forget();
-            Ok(vec![Embedding { vector: vec![1.0], tokens: 1, truncated: false }])
-        }
-    }
-
-    #[tokio::test]
-    async fn a_storm_of_one_tenant_is_refused_before_it_is_embedded_and_another_has_its_turn() {
-        let (asked, mut embedded) = mpsc::unbounded_channel();
-        let identity = EncoderIdentity {
-            model: "held".to_owned(),
-            revision: "1".to_owned(),
-            dimension: 1,
-            max_tokens: 8,
-        };
-        let encoder = Arc::new(Held { identity, asked, may: Semaphore::new(0) });
-        let queue = FairQueue::new("searches", 1, Duration::from_secs(60)).bounded_as("test", 2);
-        let of = |tenant: &str| {
-            let name = format!("{tenant}.notes").parse().unwrap();
-            let chunking = Chunking::Tokens { max_tokens: 8, overlap_tokens: 0 };
-            let (encoder_of, made) = (encoder.identity.clone(), Timestamp::from_micros(0));
-            let settings = CorpusSettings::plain(name, 0, chunking, encoder_of, made);
-            let corpus = Arc::new(Corpus::new(Arc::new(settings), Vec::new()));
-            let encoders = Arc::new(OneEncoder(Arc::clone(&encoder) as Arc<dyn Encoder>));
-            let shards = Shards::new(corpus, Duration::from_secs(60));
-            Scatter { shards, encoders, queue: queue.clone(), limits: Limits::default() }
-        };
-        let search = |tenant: &'static str| {
-            let scatter = of(tenant);
-            let deadline = Instant::now() + Duration::from_secs(60);
-            async move { scatter.retrieve(&Query::new(tenant, 1), deadline).await }
-        };
-        // One search is embedded and two wait; then comes one of another tenant.
-        let mut storm: Vec<_> = (0..3).map(|_| tokio::spawn(search("stormy"))).collect();
-        assert_eq!(embedded.recv().await.unwrap(), "stormy");
-        while queue.waiting() < 2 {
-            tokio::task::yield_now().await;
-        }
-        let refused = search("stormy").await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Exhausted);
-        assert!(refused.retry_after().is_some());
-        storm.push(tokio::spawn(search("calm")));
-        while queue.waiting() < 3 {
-            tokio::task::yield_now().await;
-        }
-        encoder.may.add_permits(4);
-        for search in storm {
-            search.await.unwrap().unwrap();
-        }
-        let rest: Vec<_> = std::iter::from_fn(|| embedded.try_recv().ok()).collect();
-        // The refused search is not among them, and the tenants take turns.
-        assert_eq!(rest, ["stormy", "calm", "stormy"]);
-    }
 }

@@ -262,6 +262,23 @@ async fn bad_questions_are_refused() {
             "filter.event_time",
         ),
     ];
+    let of = |searches: Vec<queries::SearchRequest>| queries::SearchBatchRequest {
+        corpus: "notes".to_owned(),
+        searches,
+    };
+    let elsewhere = queries::SearchRequest { corpus: "other".to_owned(), ..query() };
+    let many = queries::SearchRequest { k: Some(501), ..query() };
+    let batches = vec![
+        ("no search", of(Vec::new()), "searches"),
+        ("too many searches", of(vec![query(); 33]), "searches"),
+        ("too many items together", of(vec![many; 2]), "searches"),
+        (
+            "a bad one among others",
+            of(vec![query(), queries::SearchRequest { k: Some(0), ..query() }]),
+            "searches[1].k",
+        ),
+        ("one of another corpus", of(vec![query(), elsewhere]), "searches[1].corpus"),
+    ];
     let question = || queries::AnswerRequest {
         corpus: "notes".to_owned(),
         question: "who?".to_owned(),
@@ -287,6 +304,10 @@ async fn bad_questions_are_refused() {
     on_a_server(|mut raw| async move {
         for (case, request, field) in searches {
             let status = raw.queries.search(request).await.expect_err(case);
+            assert_eq!(Refusal::of(&status), Refusal::invalid(field), "{case}");
+        }
+        for (case, request, field) in batches {
+            let status = raw.queries.search_batch(request).await.expect_err(case);
             assert_eq!(Refusal::of(&status), Refusal::invalid(field), "{case}");
         }
         for (case, request, field) in questions {
@@ -380,6 +401,16 @@ async fn what_does_not_exist_is_not_found() {
                     corpus: nowhere(),
                     query: "cat".to_owned(),
                     ..Default::default()
+                })
+                .await
+                .err(),
+            raw.queries
+                .search_batch(queries::SearchBatchRequest {
+                    corpus: nowhere(),
+                    searches: vec![queries::SearchRequest {
+                        query: "cat".to_owned(),
+                        ..Default::default()
+                    }],
                 })
                 .await
                 .err(),

@@ -163,6 +163,21 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
             .encode_to_vec(),
         ),
         (
+            "/clew.query.v1.QueryService/SearchBatch",
+            query::SearchBatchRequest {
+                corpus: corpus(),
+                searches: vec![
+                    query::SearchRequest { query: question(), ..Default::default() },
+                    query::SearchRequest {
+                        query: question(),
+                        filter: Some(filter.clone()),
+                        ..Default::default()
+                    },
+                ],
+            }
+            .encode_to_vec(),
+        ),
+        (
             "/clew.query.v1.QueryService/Answer",
             query::AnswerRequest {
                 corpus: corpus(),

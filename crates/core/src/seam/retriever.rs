@@ -27,6 +27,28 @@ pub trait Retriever: Send + Sync {
     /// [`crate::ErrorKind::Unavailable`] if no shard answered, and
     /// [`crate::ErrorKind::DeadlineExceeded`].
     async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error>;
+
+    /// Returns the best evidence for each of `queries`, in their order: what [`Self::retrieve`]
+    /// returns for each. The batch is done or fails as a whole. All queries are checked before
+    /// anything is done, and what may fail afterwards concerns all of them: the encoder, the
+    /// shards, or the time.
+    ///
+    /// This implementation runs one search after another. It is for fakes.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::InvalidInput`] for more than [`crate::Limits::searches`]
+    /// queries, and the errors of [`Self::retrieve`].
+    async fn retrieve_all(
+        &self,
+        queries: &[Query],
+        deadline: Instant,
+    ) -> Result<Vec<Retrieved>, Error> {
+        let mut retrieved = Vec::with_capacity(queries.len());
+        for query in queries {
+            retrieved.push(self.retrieve(query, deadline).await?);
+        }
+        Ok(retrieved)
+    }
 }
 
 /// Document with its text as one passage.

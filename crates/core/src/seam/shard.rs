@@ -98,15 +98,28 @@ pub trait ShardStore: Send + Sync {
 /// were derived from its documents.
 #[async_trait]
 pub trait ShardSearch: Send + Sync {
-    /// Returns the candidates of a search.
+    /// Returns the candidates of several searches, in their order, or fails as a whole.
     ///
     /// # Errors
     /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
+    async fn candidates_of_all(
+        &self,
+        queries: &[CandidateQuery],
+        deadline: Instant,
+    ) -> Result<Vec<Candidates>, Error>;
+
+    /// Returns the candidates of one search.
+    ///
+    /// # Errors
+    /// Returns the errors of [`ShardSearch::candidates_of_all`].
     async fn candidates(
         &self,
         query: &CandidateQuery,
         deadline: Instant,
-    ) -> Result<Candidates, Error>;
+    ) -> Result<Candidates, Error> {
+        let found = self.candidates_of_all(std::slice::from_ref(query), deadline).await?.pop();
+        found.ok_or_else(|| Error::internal("a shard returned nothing for a search"))
+    }
 
     /// Returns what is shown of chunks, in no particular order. Leaves out chunks that searches no
     /// longer find.

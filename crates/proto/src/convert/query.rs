@@ -24,9 +24,72 @@ pub fn search_from_wire(
 ) -> Result<(CorpusName, Query), Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    let mode = search_mode_from_wire(request.mode, &mut violations);
-    let grouping = grouping_from_wire(request.grouping, &mut violations);
-    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    let query = query_from_wire(request, limits, &mut violations);
+    violations.into_result()?;
+    match corpus {
+        Some(corpus) => Ok((corpus, query)),
+        None => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+/// Returns the corpus and the queries of a SearchBatch request, checked against `limits`.
+///
+/// # Errors
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
+pub fn search_batch_from_wire(
+    request: wire::SearchBatchRequest,
+    limits: &Limits,
+) -> Result<(CorpusName, Vec<Query>), Error> {
+    let (most, got) = (limits.searches, request.searches.len());
+    if !(1..=most).contains(&got) {
+        return Err(Error::invalid("searches", format!("expected 1 to {most}, got {got}")));
+    }
+    let mut violations = Violations::default();
+    let corpus = violations.take(corpus_name(&request.corpus));
+    let mut queries = Vec::with_capacity(got);
+    for (place, search) in request.searches.into_iter().enumerate() {
+        let mut own = Violations::default();
+        if !search.corpus.is_empty() && search.corpus != request.corpus {
+            own.push("corpus", "expected none, or the corpus of the batch");
+        }
+        queries.push(query_from_wire(search, limits, &mut own));
+        violations.take(own.into_result().map_err(|error| in_batch(place, error)));
+    }
+    violations.into_result()?;
+    // As many as one search may return, so that a response has a bound.
+    let (most, got) = (limits.results, queries.iter().map(|query| query.k).sum::<usize>());
+    if got > most {
+        let problem = format!("expected at most {most} items (`k`) together, got {got}");
+        return Err(Error::invalid("searches", problem));
+    }
+    match corpus {
+        Some(corpus) => Ok((corpus, queries)),
+        None => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+/// Returns the error of a search as that of the batch in which it has this place: fields at fault
+/// are named with the search.
+pub fn in_batch(place: usize, error: Error) -> Error {
+    let mut violations = Violations::default();
+    for violation in error.violations() {
+        violations.push(format!("searches[{place}].{}", violation.field), &violation.description);
+    }
+    match violations.into_result() {
+        Err(named) => named,
+        Ok(()) => error,
+    }
+}
+
+/// Returns the query of a Search request, with everything but its corpus checked.
+fn query_from_wire(
+    request: wire::SearchRequest,
+    limits: &Limits,
+    violations: &mut Violations,
+) -> Query {
+    let mode = search_mode_from_wire(request.mode, violations);
+    let grouping = grouping_from_wire(request.grouping, violations);
+    let filter = filter_from_wire(request.filter.unwrap_or_default(), violations);
     let query = Query {
         text: request.query,
         k: request.k.unwrap_or(DEFAULT_K) as usize,
@@ -36,12 +99,8 @@ pub fn search_from_wire(
         exact: request.exact,
         rerank: request.rerank.map(|candidates| candidates as usize),
     };
-    check_as_sent(&query, limits, "query", &mut violations);
-    violations.into_result()?;
-    match corpus {
-        Some(corpus) => Ok((corpus, query)),
-        None => Err(Error::internal("a field was neither taken nor refused")),
-    }
+    check_as_sent(&query, limits, "query", violations);
+    query
 }
 
 /// Checks a query whose fields are among those of a request. Violations have the names that the
@@ -77,6 +136,14 @@ pub fn search_to_wire(corpus: &CorpusName, query: Query) -> wire::SearchRequest 
         exact: query.exact,
         rerank: query.rerank.map(|candidates| u32::try_from(candidates).unwrap_or(u32::MAX)),
     }
+}
+
+/// Converts a batch of searches for the wire.
+pub fn search_batch_to_wire(corpus: &CorpusName, queries: Vec<Query>) -> wire::SearchBatchRequest {
+    let search =
+        |query| wire::SearchRequest { corpus: String::new(), ..search_to_wire(corpus, query) };
+    let searches = queries.into_iter().map(search).collect();
+    wire::SearchBatchRequest { corpus: corpus.to_string(), searches }
 }
 
 /// Converts a filter for the wire.
@@ -536,6 +603,48 @@ mod tests {
         let wire = search_to_wire(&corpus, query.clone());
         let back = search_from_wire(wire, &Limits::default()).unwrap();
         assert_eq!(back, (corpus, query));
+    }
+
+    #[test]
+    fn batches_round_trip() {
+        let corpus: CorpusName = "notes".parse().unwrap();
+        let sparse = Query { mode: SearchMode::Sparse, rerank: Some(20), ..Query::new("when?", 7) };
+        let queries = vec![Query::new("who?", 1), sparse];
+        let wire = search_batch_to_wire(&corpus, queries.clone());
+        assert!(wire.searches.iter().all(|search| search.corpus.is_empty()));
+        let mut named = wire.clone();
+        named.searches[1].corpus = "notes".to_owned();
+        for wire in [wire, named] {
+            let back = search_batch_from_wire(wire, &Limits::default()).unwrap();
+            assert_eq!(back, (corpus.clone(), queries.clone()));
+        }
+    }
+
+    #[test]
+    fn every_field_at_fault_in_a_batch_is_named_with_its_search() {
+        let fields = |corpus: &str, searches: Vec<wire::SearchRequest>| {
+            let request = wire::SearchBatchRequest { corpus: corpus.to_owned(), searches };
+            let error = search_batch_from_wire(request, &Limits::default()).unwrap_err();
+            error.violations().iter().map(|it| it.field.clone()).collect::<Vec<_>>()
+        };
+        let search = || wire::SearchRequest { query: "who?".to_owned(), ..Default::default() };
+        let elsewhere = wire::SearchRequest { corpus: "other".to_owned(), mode: 17, ..search() };
+        let filter = wire::Filter { document_ids: vec!["a".to_owned(); 2], ..Default::default() };
+        let empty = wire::SearchRequest { query: " ".to_owned(), filter: Some(filter), ..search() };
+        assert_eq!(
+            fields("../etc", vec![search(), elsewhere, empty]),
+            [
+                "corpus",
+                "searches[1].corpus",
+                "searches[1].mode",
+                "searches[2].filter.document_ids[1]",
+                "searches[2].query",
+            ]
+        );
+        assert_eq!(fields("notes", Vec::new()), ["searches"]);
+        assert_eq!(fields("notes", vec![search(); 33]), ["searches"]);
+        let many = wire::SearchRequest { k: Some(501), ..search() };
+        assert_eq!(fields("notes", vec![many; 2]), ["searches"]);
     }
 
     #[test]

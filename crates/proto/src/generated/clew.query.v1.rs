@@ -129,6 +129,28 @@ pub struct SearchResponse {
     #[prost(message, optional, tag = "4")]
     pub timing: ::core::option::Option<Timing>,
 }
+/// Request of SearchBatch.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SearchBatchRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+    /// The searches, 1 to 32, each with settings of its own. Together they may ask for at most 1000 items (`k`). The corpus
+    /// of each is empty, or the corpus of the batch.
+    #[prost(message, repeated, tag = "2")]
+    pub searches: ::prost::alloc::vec::Vec<SearchRequest>,
+}
+/// Response of SearchBatch.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SearchBatchResponse {
+    /// Results of the searches, in their order, each with its own cost. The timing is that of the whole batch, and not set
+    /// here.
+    #[prost(message, repeated, tag = "1")]
+    pub results: ::prost::alloc::vec::Vec<SearchResponse>,
+    /// Time of the whole batch, by parts.
+    #[prost(message, optional, tag = "2")]
+    pub timing: ::core::option::Option<Timing>,
+}
 /// Request of Answer.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AnswerRequest {
@@ -933,6 +955,34 @@ pub mod query_service_client {
                 .insert(GrpcMethod::new("clew.query.v1.QueryService", "Search"));
             self.inner.unary(req, path, codec).await
         }
+        /// Runs several searches of one corpus together and returns what each would return by itself. The searches are
+        /// embedded in one call and each shard is asked once, which costs less time than one call after another. Counts as one
+        /// request per search for the tenant's quota. A batch is done or fails as a whole, as Search does: if anything is
+        /// refused, no search has begun. Shards that do not answer are named by each search that lacks them.
+        pub async fn search_batch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SearchBatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SearchBatchResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.query.v1.QueryService/SearchBatch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.query.v1.QueryService", "SearchBatch"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Answers a question. Streams trace events as they happen, then pieces of the answer's text, and last the answer with
         /// citations, outcome and cost. Fails as Search does.
         pub async fn answer(
@@ -980,6 +1030,17 @@ pub mod query_service_server {
             &self,
             request: tonic::Request<super::SearchRequest>,
         ) -> std::result::Result<tonic::Response<super::SearchResponse>, tonic::Status>;
+        /// Runs several searches of one corpus together and returns what each would return by itself. The searches are
+        /// embedded in one call and each shard is asked once, which costs less time than one call after another. Counts as one
+        /// request per search for the tenant's quota. A batch is done or fails as a whole, as Search does: if anything is
+        /// refused, no search has begun. Shards that do not answer are named by each search that lacks them.
+        async fn search_batch(
+            &self,
+            request: tonic::Request<super::SearchBatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SearchBatchResponse>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the Answer method.
         type AnswerStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::AnswerResponse, tonic::Status>,
@@ -1106,6 +1167,51 @@ pub mod query_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SearchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.query.v1.QueryService/SearchBatch" => {
+                    #[allow(non_camel_case_types)]
+                    struct SearchBatchSvc<T: QueryService>(pub Arc<T>);
+                    impl<
+                        T: QueryService,
+                    > tonic::server::UnaryService<super::SearchBatchRequest>
+                    for SearchBatchSvc<T> {
+                        type Response = super::SearchBatchResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SearchBatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as QueryService>::search_batch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SearchBatchSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

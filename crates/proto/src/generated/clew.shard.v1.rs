@@ -1258,6 +1258,26 @@ pub struct FindCandidatesResponse {
     #[prost(message, repeated, tag = "2")]
     pub chunks: ::prost::alloc::vec::Vec<Chunk>,
 }
+/// Request of FindCandidatesBatch.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FindCandidatesBatchRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// The searches, at most as many as a batch of searches may have. The shard of each is not set.
+    #[prost(message, repeated, tag = "2")]
+    pub searches: ::prost::alloc::vec::Vec<FindCandidatesRequest>,
+}
+/// One message of the FindCandidatesBatch response stream.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FindCandidatesBatchResponse {
+    /// Position of the search among those of the request, from 0.
+    #[prost(uint32, tag = "1")]
+    pub search: u32,
+    /// Next message of what was found for that search.
+    #[prost(message, optional, tag = "2")]
+    pub found: ::core::option::Option<FindCandidatesResponse>,
+}
 /// Rankings of a shard, best first.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Rankings {
@@ -2024,6 +2044,34 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "FindCandidates"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Returns the candidates of several searches: for each search, in their order, what FindCandidates returns for it. Fails
+        /// as a whole if one search fails. A node of an earlier release answers UNIMPLEMENTED; ask it with FindCandidates.
+        pub async fn find_candidates_batch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FindCandidatesBatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::FindCandidatesBatchResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/FindCandidatesBatch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.shard.v1.ShardService", "FindCandidatesBatch"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Returns chunks with their texts, in no particular order. Chunks that searches no longer find are left out.
         pub async fn read_chunks(
             &mut self,
@@ -2418,6 +2466,24 @@ pub mod shard_service_server {
             tonic::Response<Self::FindCandidatesStream>,
             tonic::Status,
         >;
+        /// Server streaming response type for the FindCandidatesBatch method.
+        type FindCandidatesBatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::FindCandidatesBatchResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Returns the candidates of several searches: for each search, in their order, what FindCandidates returns for it. Fails
+        /// as a whole if one search fails. A node of an earlier release answers UNIMPLEMENTED; ask it with FindCandidates.
+        async fn find_candidates_batch(
+            &self,
+            request: tonic::Request<super::FindCandidatesBatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::FindCandidatesBatchStream>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the ReadChunks method.
         type ReadChunksStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::ReadChunksResponse, tonic::Status>,
@@ -2754,6 +2820,54 @@ pub mod shard_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FindCandidatesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/FindCandidatesBatch" => {
+                    #[allow(non_camel_case_types)]
+                    struct FindCandidatesBatchSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::ServerStreamingService<
+                        super::FindCandidatesBatchRequest,
+                    > for FindCandidatesBatchSvc<T> {
+                        type Response = super::FindCandidatesBatchResponse;
+                        type ResponseStream = T::FindCandidatesBatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FindCandidatesBatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::find_candidates_batch(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FindCandidatesBatchSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

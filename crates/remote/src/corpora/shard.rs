@@ -18,14 +18,19 @@ use clew_proto::shard::v1::shard_service_client::ShardServiceClient;
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::request;
 use clew_runtime::peer::Channel;
-use futures::TryStreamExt;
-use tonic::{Request, Response, Status, Streaming};
+use futures::{StreamExt, TryStreamExt, stream};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::routes::Routes;
 use crate::failed::failed;
 
 /// Maximum size of a message with a part of a graph, or with a list of memories.
 const MAX_GRAPH_BYTES: usize = 64 << 20;
+/// Approximate maximum size of a message with a batch of searches. A filter by a thousand documents
+/// has as many ids.
+const MAX_BATCH_BYTES: usize = 1 << 20;
+/// Maximum number of searches of a batch that run at once on a node that does not know batches.
+const EACH_AT_ONCE: usize = 4;
 
 type Client = ShardServiceClient<Channel>;
 
@@ -110,7 +115,7 @@ impl ShardStore for RemoteShard {
             let messages = in_messages(shard.shard_ref(), document, if_there);
             let accepted = shard
                 .ask("accepting the document", deadline, |mut client| {
-                    let messages = futures::stream::iter(messages.clone());
+                    let messages = stream::iter(messages.clone());
                     async move { Ok(client.accept(request(messages, deadline)).await?.into_inner()) }
                 })
                 .await?;
@@ -168,6 +173,21 @@ impl ShardStore for RemoteShard {
 
 #[async_trait]
 impl ShardSearch for RemoteShard {
+    async fn candidates_of_all(
+        &self,
+        queries: &[CandidateQuery],
+        deadline: Instant,
+    ) -> Result<Vec<Candidates>, Error> {
+        let mut found = Vec::with_capacity(queries.len());
+        for batch in convert::candidates_batch_to_wire(&self.seen, queries, MAX_BATCH_BYTES) {
+            let find = |client| find_together_or_each(client, batch.clone(), deadline);
+            let parts = self.ask("searching the shard", deadline, find).await?;
+            let candidates = parts.into_iter().map(convert::found_from_wire);
+            found.extend(candidates.collect::<Result<Vec<_>, Error>>()?);
+        }
+        Ok(found)
+    }
+
     async fn candidates(
         &self,
         query: &CandidateQuery,
@@ -185,9 +205,15 @@ impl ShardSearch for RemoteShard {
         wanted: &[ChunkRef],
         deadline: Instant,
     ) -> Result<Vec<(ChunkRef, ChunkText)>, Error> {
-        let message = convert::chunk_refs_to_wire(&self.seen, wanted);
-        let read = async |mut client: Client, request| client.read_chunks(request).await;
-        convert::chunks_from_wire(self.streaming("reading chunks", message, deadline, read).await?)
+        let mut chunks = Vec::with_capacity(wanted.len());
+        // Only a batch of searches wants more chunks than one call may read.
+        for wanted in wanted.chunks(self.limits.results) {
+            let message = convert::chunk_refs_to_wire(&self.seen, wanted);
+            let read = async |mut client: Client, request| client.read_chunks(request).await;
+            let parts = self.streaming("reading chunks", message, deadline, read).await?;
+            chunks.extend(convert::chunks_from_wire(parts)?);
+        }
+        Ok(chunks)
     }
 
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
@@ -284,6 +310,47 @@ impl ShardAdmin for RemoteShard {
     }
 }
 
+/// Finds the candidates of a batch of searches on one node. Returns the messages for each search.
+async fn find_together_or_each(
+    client: Client,
+    batch: wire::FindCandidatesBatchRequest,
+    deadline: Instant,
+) -> Result<Vec<Vec<wire::FindCandidatesResponse>>, Status> {
+    let wire::FindCandidatesBatchRequest { shard, searches } = batch.clone();
+    let (mut of_all, asked) = (client.clone(), searches.len());
+    let together = async {
+        let found = of_all.find_candidates_batch(request(batch, deadline)).await?.into_inner();
+        Ok(convert::found_by_search(found.try_collect::<Vec<_>>().await?, asked))
+    };
+    let each = searches.into_iter().map(|search| {
+        let (mut client, shard) = (client.clone(), shard.clone());
+        async move {
+            let search = wire::FindCandidatesRequest { shard, ..search };
+            client
+                .find_candidates(request(search, deadline))
+                .await?
+                .into_inner()
+                .try_collect()
+                .await
+        }
+    });
+    together_or_each(together, each.collect()).await
+}
+
+/// Returns the answer to a batch. A node of an earlier release does not know batches; then returns
+/// its answers to the parts.
+async fn together_or_each<T>(
+    together: impl Future<Output = Result<Vec<T>, Status>>,
+    each: Vec<impl Future<Output = Result<T, Status>>>,
+) -> Result<Vec<T>, Status> {
+    match together.await {
+        Err(status) if status.code() == Code::Unimplemented => {
+            stream::iter(each).buffered(EACH_AT_ONCE).try_collect().await
+        }
+        answer => answer,
+    }
+}
+
 /// Returns a client that accepts messages with a part of a graph, or with a list of memories.
 fn large(client: Client) -> Client {
     client.max_decoding_message_size(MAX_GRAPH_BYTES)
@@ -354,6 +421,25 @@ mod tests {
     use clew_proto::shard::v1::accept_request::Payload;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_node_that_does_not_know_batches_is_asked_for_each_search_and_another_is_not() {
+        let each = || (0..9).map(|number| async move { Ok(number) }).collect::<Vec<_>>();
+        let unknown = async { Err(Status::unimplemented("there is no such method")) };
+        let found = together_or_each(unknown, each()).await.unwrap();
+        assert_eq!(found, (0..9).collect::<Vec<_>>());
+        let together = together_or_each(async { Ok(vec![7]) }, each()).await.unwrap();
+        assert_eq!(together, [7]);
+        let full = async { Err(Status::resource_exhausted("full")) };
+        let error = together_or_each(full, each()).await.unwrap_err();
+        assert_eq!(error.code(), Code::ResourceExhausted);
+        let unknown = async { Err(Status::unimplemented("there is no such method")) };
+        let failing = |number| async move {
+            if number == 1 { Err(Status::unavailable("gone")) } else { Ok(number) }
+        };
+        let error = together_or_each(unknown, (0..3).map(failing).collect()).await.unwrap_err();
+        assert_eq!(error.code(), Code::Unavailable);
+    }
 
     #[test]
     fn a_long_document_is_carried_whole_in_small_messages() {

@@ -1,7 +1,7 @@
 //! `hyde`: search with an imagined passage that could answer.
 
 use async_trait::async_trait;
-use clew_core::{Answer, Error, SearchMode};
+use clew_core::{Answer, Error, Query, SearchMode};
 
 use super::DEFAULT_K;
 use crate::pool::Pool;
@@ -41,10 +41,10 @@ impl Strategy for Hyde {
         work.spend(imagined.cost);
         let mut pool = Pool::default();
         pool.add(found, 1.0);
-        for passage in imagined.texts {
-            let mut query = work.query(passage, k);
-            query.mode = SearchMode::Dense;
-            pool.add(work.search(query).await?, 1.0);
+        let like = |passage| Query { mode: SearchMode::Dense, ..work.query(passage, k) };
+        let queries = imagined.texts.into_iter().map(like).collect();
+        for found in work.search_all(queries).await? {
+            pool.add(found, 1.0);
         }
         let reading = work.read(&pool.best(k)).await?;
         Ok(work.conclude(reading))

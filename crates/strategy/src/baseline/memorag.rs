@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use clew_core::{Answer, Citation, Clues, Error, ErrorKind, MemoryPoint, MemoryUse, Task};
+use clew_core::{
+    Answer, Citation, Clues, Error, ErrorKind, Limits, MemoryPoint, MemoryUse, Query, Task,
+};
 use clew_text::{Term, terms};
 
 use super::DEFAULT_K;
@@ -57,14 +59,10 @@ impl Strategy for MemoRag {
             |texts: Vec<String>, weight: f32| texts.into_iter().map(move |text| (text, weight));
         let sought = weighed(queries, 1.0).chain(weighed(key_points, 1.0));
         let sought = sought.chain(weighed(clues, CLUE_WEIGHT));
-        for (sought, weight) in sought.chain(weighed(answers.clone(), CLUE_WEIGHT)) {
-            match work.search(work.query(sought, k)).await {
-                Ok(found) => pool.add(found, weight),
-                // One of dozens of lines may find nothing. The question itself was searched for.
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let sought = sought.chain(weighed(answers.clone(), CLUE_WEIGHT));
+        let sought: Vec<(Query, f32)> =
+            sought.map(|(text, weight)| (work.query(text, k), weight)).collect();
+        search_for_lines(&mut work, &sought, &mut pool).await?;
         let points: Vec<MemoryPoint> = answers.iter().map(|answer| hint(answer)).collect();
         let evidence = pool.best(k);
         let mut reading = work.read_with(&points, work.within_tokens(&evidence)).await?;
@@ -76,6 +74,37 @@ impl Strategy for MemoRag {
         }
         Ok(work.conclude(reading))
     }
+}
+
+/// Searches for the drafted lines, and adds what each finds with its weight. If lines cannot be
+/// searched for together at this time, searches for each by itself.
+async fn search_for_lines(
+    work: &mut Work<'_>,
+    sought: &[(Query, f32)],
+    pool: &mut Pool,
+) -> Result<(), Error> {
+    for lines in sought.chunks(Limits::default().searches) {
+        let queries = lines.iter().map(|(query, _)| query.clone()).collect();
+        match work.search_all(queries).await {
+            Ok(found) => {
+                for (found, (_, weight)) in found.into_iter().zip(lines) {
+                    pool.add(found, *weight);
+                }
+                continue;
+            }
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+        for (query, weight) in lines {
+            match work.search(query.clone()).await {
+                Ok(found) => pool.add(found, *weight),
+                // One of dozens of lines may find nothing. The question itself was searched for.
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether a failed search may succeed at another time.

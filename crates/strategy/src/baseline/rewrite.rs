@@ -49,8 +49,9 @@ impl Strategy for Rewrite {
         work.spend(reworded.cost);
         let mut pool = Pool::default();
         let wordings = reworded.texts.into_iter().take(MOST);
-        for text in std::iter::once(question.text.clone()).chain(wordings) {
-            let found = work.search(work.query(text, k)).await?;
+        let texts = std::iter::once(question.text.clone()).chain(wordings);
+        let queries = texts.map(|text| work.query(text, k)).collect();
+        for found in work.search_all(queries).await? {
             pool.add(found, 1.0);
         }
         let reading = work.read(&pool.best(k)).await?;

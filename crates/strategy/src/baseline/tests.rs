@@ -190,7 +190,33 @@ async fn memorag_searches_for_every_line_that_was_drafted() {
     assert!(read(&world, &MemoRag).await.contains(&"d:300".to_owned()));
     let sought = [vec!["what?".to_owned()], texts("query"), texts("clue")].concat();
     assert_eq!(queries(&world), sought);
+    assert_eq!(world.retriever.batches(), [14]);
     assert_eq!(world.planner.most(), [4], "who only sees an outline is not asked for as many");
+}
+
+#[tokio::test]
+async fn memorag_searches_in_batches_and_line_by_line_where_batches_are_refused() {
+    let clues = Clues { clues: (0..40).map(|n| format!("clue {n}")).collect(), ..Clues::default() };
+    let asked = async |refuses_batches| {
+        let mut world = world(&[("what?", &[0]), ("clue 3", &[300]), ("clue 39", &[600, 0])]);
+        world.retriever.refuses_batches = refuses_batches;
+        world.planner.clues = clues.clone();
+        let read = read(&world, &MemoRag).await;
+        (read, queries(&world), world.steps_of("searched"), world.retriever.batches())
+    };
+    let (read, sought, steps, batches) = asked(false).await;
+    assert_eq!((sought.len(), steps.len(), batches), (41, 41, vec![32, 8]));
+    assert_eq!(asked(true).await, (read, sought, steps, Vec::new()));
+}
+
+#[tokio::test]
+async fn wordings_are_searched_for_in_one_batch_and_each_search_is_told() {
+    let mut world = world(&[("what?", &[0]), ("which?", &[100, 0])]);
+    world.planner.wordings = vec!["which?".to_owned(), "who?".to_owned()];
+    assert_eq!(read(&world, &Rewrite::PLAIN).await, ["d:0", "d:100"]);
+    assert_eq!(world.retriever.batches(), [3]);
+    let told = ["searched what? 1", "searched which? 2", "searched who? 0"];
+    assert_eq!(world.steps_of("searched"), told);
 }
 
 /// Memory that answers by itself if asked to.

@@ -44,6 +44,13 @@ pub(super) enum Scope {
     Outside,
 }
 
+/// Query of a step.
+pub(super) struct Subquery {
+    pub(super) text: String,
+    pub(super) vector: Vec<f32>,
+    pub(super) scope: Scope,
+}
+
 /// Relations and passages that the subqueries of a step found, best first.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -52,15 +59,36 @@ pub(super) struct Found {
 }
 
 impl Memory<'_> {
-    /// Retrieves for one subquery.
+    /// Returns what searches for the subqueries of a step find, best first, in their order. Those
+    /// around a point are not searched for.
+    pub(super) async fn search_for(
+        &mut self,
+        subqueries: &[Subquery],
+    ) -> Result<Vec<Vec<Evidence>>, Error> {
+        let is_searched_for = |subquery: &Subquery| !matches!(subquery.scope, Scope::Around(_));
+        let queries = subqueries
+            .iter()
+            .filter(|subquery| is_searched_for(subquery))
+            .map(|subquery| self.work.query(subquery.text.clone(), PLACES))
+            .collect();
+        let mut found = self.work.search_all(queries).await?.into_iter();
+        let hits = |subquery| match is_searched_for(subquery) {
+            true => found.next().unwrap_or_default(),
+            false => Vec::new(),
+        };
+        Ok(subqueries.iter().map(hits).collect())
+    }
+
+    /// Retrieves for one subquery, with the passages that a search for it found.
     pub(super) async fn retrieve(
         &mut self,
         subquery: &str,
         vector: &[f32],
         scope: &Scope,
+        hits: &[Evidence],
         found: &mut Found,
     ) -> Result<(), Error> {
-        let (entities, hits) = self.entities_in(subquery, vector, scope).await?;
+        let entities = self.entities_in(subquery, vector, scope, hits).await?;
         if entities.is_empty() {
             return Ok(());
         }
@@ -112,8 +140,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Returns the entities of a scope that are most like a subquery by name and description, and
-    /// the passages that a search for it found, best first, if there was one.
+    /// Returns the entities of a scope that are most like a subquery by name and description.
     ///
     /// In scopes other than around a point, all entities of the graph are compared by the signs of
     /// their vectors, and the nearest of them exactly. If some have no vectors, the entities at the
@@ -123,23 +150,22 @@ impl Memory<'_> {
         subquery: &str,
         vector: &[f32],
         scope: &Scope,
-    ) -> Result<(Vec<EntityNode>, Vec<Evidence>), Error> {
+        hits: &[Evidence],
+    ) -> Result<Vec<EntityNode>, Error> {
         let (most_entities, most_relations) = LOOKED_AT;
-        let mut hits = Vec::new();
         let query = GraphQuery { most_relations, describe: true, ..GraphQuery::default() };
         let query = match scope {
             Scope::Around(point) => {
                 let anchors = self.graph.point(*point).map(|point| point.entities.clone());
                 let entities: Vec<EntityKey> = anchors.unwrap_or_default().into_iter().collect();
                 if entities.is_empty() {
-                    return Ok((Vec::new(), Vec::new()));
+                    return Ok(Vec::new());
                 }
                 GraphQuery { entities, hops: 1, most_entities, ..query }
             }
             Scope::Everything | Scope::Outside => {
-                hits = self.work.search(self.work.query(subquery, PLACES)).await?;
                 if self.asked.is_empty() {
-                    self.hits.clone_from(&hits);
+                    self.hits = hits.to_vec();
                 }
                 let texts = vec![subquery.to_owned()];
                 let like = Some(Like::vector(self.work.seams.encoder.identity(), vector));
@@ -175,7 +201,7 @@ impl Memory<'_> {
         let described =
             |entity: &EntityNode| clew_graph::entity_text(&entity.name, &entity.description);
         let texts = candidates.iter().map(described).collect();
-        Ok((self.closest(vector, texts, candidates, ENTITIES).await?, hits))
+        self.closest(vector, texts, candidates, ENTITIES).await
     }
 
     /// Returns the `most` items whose texts are most like a vector, best first; equal ones in

@@ -151,6 +151,7 @@ async fn each_step_has_one_subquery_a_concern_and_there_are_three_steps() {
     let asked: Vec<Vec<String>> = world.planner.findings().into_iter().map(|f| f.asked).collect();
     assert_eq!(asked.len(), MAX_STEPS);
     assert_eq!(asked[2], ["xodar ?", "a ?", "b ?", "c ?", "e ?"]);
+    assert_eq!(world.retriever.batches(), [1, 3, 1], "a step searches for its subqueries together");
 }
 
 #[tokio::test]

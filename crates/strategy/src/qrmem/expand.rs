@@ -109,10 +109,9 @@ async fn search_again(
         let (question, deadline) = (&work.question.text, work.deadline());
         let elaborated = work.seams.navigator.elaborate(question, &relations, deadline).await?;
         work.spend(elaborated.cost);
-        for text in elaborated.texts.into_iter().take(MAX_ELABORATED) {
-            let query = work.query(text, k);
-            rankings.push(work.search(query).await?);
-        }
+        let texts = elaborated.texts.into_iter().take(MAX_ELABORATED);
+        let queries = texts.map(|text| work.query(text, k)).collect();
+        rankings.extend(work.search_all(queries).await?);
     }
     Ok(fuse(rankings))
 }

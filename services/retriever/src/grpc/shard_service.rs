@@ -111,6 +111,17 @@ impl<S: Shards> ShardRpc<S> {
         Ok(convert::found_to_wire(found, FOUND_BYTES))
     }
 
+    async fn find_candidates_batch(
+        &self,
+        request: Request<wire::FindCandidatesBatchRequest>,
+    ) -> Result<Vec<wire::FindCandidatesBatchResponse>, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, asked) =
+            convert::candidates_batch_from_wire(request.into_inner(), &self.limits)?;
+        let found = self.seen(shard)?.candidates_of_all(&asked, deadline).await?;
+        Ok(convert::found_for_all_to_wire(found, FOUND_BYTES))
+    }
+
     async fn read_chunks(
         &self,
         request: Request<wire::ReadChunksRequest>,
@@ -313,6 +324,16 @@ impl<S: Shards> ShardService for ShardRpc<S> {
     ) -> Result<Response<Self::FindCandidatesStream>, Status> {
         let found = self.find_candidates(request).await.map_err(|error| to_status(&error))?;
         Ok(Response::new(answers(found)))
+    }
+
+    type FindCandidatesBatchStream = Answers<wire::FindCandidatesBatchResponse>;
+
+    async fn find_candidates_batch(
+        &self,
+        request: Request<wire::FindCandidatesBatchRequest>,
+    ) -> Result<Response<Self::FindCandidatesBatchStream>, Status> {
+        let found = self.find_candidates_batch(request).await;
+        Ok(Response::new(answers(found.map_err(|error| to_status(&error))?)))
     }
 
     type GetDocumentsStream = Answers<wire::GetDocumentsResponse>;

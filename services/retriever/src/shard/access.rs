@@ -15,6 +15,7 @@ use clew_index::{Offer, ShardReader, ShardView};
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::{ask, within};
 use clew_telemetry::{child, metrics};
+use futures::{StreamExt, TryStreamExt, stream};
 use tracing::Instrument;
 
 use super::handle::ShardHandle;
@@ -29,6 +30,9 @@ use crate::snapshots;
 /// Time after which one call stops copying to a snapshot. No file is removed while it copies, so
 /// forgetting waits; its patience is longer than this.
 const COPY_BUDGET: Duration = Duration::from_secs(2);
+/// Maximum number of searches of one batch that run, or wait for their turn, at the same time. Few,
+/// so that a batch is refused no sooner than single searches are.
+pub(super) const BATCH_AT_ONCE: usize = 4;
 
 /// A shard as a caller's access shows it. Cheap to clone.
 #[derive(Clone)]
@@ -84,6 +88,28 @@ impl ShardAccess {
     {
         let _permit = self.handle.searching.try_enter(1)?;
         self.read(doing, deadline, work).await
+    }
+
+    /// Returns the candidates of a search that has a place among the searches of the shard. Waits
+    /// for its turn first: each search of a batch takes one, as if it came alone.
+    async fn candidates_in_turn(
+        &self,
+        query: &CandidateQuery,
+        deadline: Instant,
+    ) -> Result<Candidates, Error> {
+        let shard = self.handle.shard.0;
+        let span = child(|| tracing::info_span!("shard.search", shard));
+        let search = async {
+            let whose = self.handle.corpus.takes_turns_as();
+            let _slot = self.handle.resources.searches.enter(whose, deadline).await?;
+            let work = async |view: ShardView| {
+                let found = view.candidates(query).await?;
+                keep_up(view.reader(), &self.handle.resources);
+                Ok(found)
+            };
+            self.read("searching the shard", deadline, work).await
+        };
+        metrics::stage("search_shard", Box::pin(search.instrument(span))).await
     }
 
     /// Takes room for a document of `bytes` in the shard's queue. Waits for it until `deadline`.
@@ -196,25 +222,24 @@ impl ShardStore for ShardAccess {
 
 #[async_trait]
 impl ShardSearch for ShardAccess {
+    async fn candidates_of_all(
+        &self,
+        queries: &[CandidateQuery],
+        deadline: Instant,
+    ) -> Result<Vec<Candidates>, Error> {
+        let _permit = self.handle.searching.try_enter(queries.len())?;
+        let searches: Vec<_> =
+            queries.iter().map(|query| self.candidates_in_turn(query, deadline)).collect();
+        stream::iter(searches).buffered(BATCH_AT_ONCE).try_collect().await
+    }
+
     async fn candidates(
         &self,
         query: &CandidateQuery,
         deadline: Instant,
     ) -> Result<Candidates, Error> {
-        let shard = self.handle.shard.0;
-        let span = child(|| tracing::info_span!("shard.search", shard));
-        let search = async {
-            let _permit = self.handle.searching.try_enter(1)?;
-            let whose = self.handle.corpus.takes_turns_as();
-            let _slot = self.handle.resources.searches.enter(whose, deadline).await?;
-            let work = async |view: ShardView| {
-                let found = view.candidates(query).await?;
-                keep_up(view.reader(), &self.handle.resources);
-                Ok(found)
-            };
-            self.read("searching the shard", deadline, work).await
-        };
-        metrics::stage("search_shard", Box::pin(search.instrument(span))).await
+        let _permit = self.handle.searching.try_enter(1)?;
+        self.candidates_in_turn(query, deadline).await
     }
 
     async fn chunks(

@@ -22,6 +22,7 @@ use futures::StreamExt;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt};
 
+use super::access::BATCH_AT_ONCE;
 use super::line::ShardLine;
 use super::*;
 use crate::RetrieverConfig;
@@ -322,7 +323,8 @@ impl Bench {
         }
     }
 
-    /// Returns how often each chunk of each document is found.
+    /// Returns how often each chunk of each document is found. Asserts that several searches at
+    /// once find as much as one.
     async fn found(&self) -> BTreeMap<(String, u32), usize> {
         let query = CandidateQuery {
             encoder: String::new(),
@@ -335,8 +337,15 @@ impl Bench {
             exact: true,
             with_texts: false,
         };
+        let alone = self.seen().candidates(&query, deadline()).await.unwrap();
+        let other = CandidateQuery { limit: 1, ..query.clone() };
+        let batch = [&[query][..], &vec![other; BATCH_AT_ONCE][..]].concat();
+        let together = self.seen().candidates_of_all(&batch, deadline()).await.unwrap();
+        assert_eq!(together.len(), batch.len());
+        assert_eq!(together[0].dense.len(), alone.dense.len());
+        assert!(together[1..].iter().all(|found| found.dense.len() == alone.dense.len().min(1)));
         let mut found = BTreeMap::new();
-        for hit in self.seen().candidates(&query, deadline()).await.unwrap().dense {
+        for hit in alone.dense {
             *found.entry((hit.document_id.to_string(), hit.ordinal)).or_default() += 1;
         }
         found

@@ -17,8 +17,25 @@ pub fn candidates_to_wire(
     shard: &ShardRefWithAccess,
     asked: &CandidateQuery,
 ) -> wire::FindCandidatesRequest {
+    wire::FindCandidatesRequest { shard: Some(shard.into()), ..candidate_query_to_wire(asked) }
+}
+
+/// Converts searches for candidates for the wire, to messages of about `message_bytes` each, which
+/// are to be sent one by one: a filter by documents may be long.
+pub fn candidates_batch_to_wire(
+    shard: &ShardRefWithAccess,
+    asked: &[CandidateQuery],
+    message_bytes: usize,
+) -> Vec<wire::FindCandidatesBatchRequest> {
+    in_messages(asked.iter().map(candidate_query_to_wire), message_bytes)
+        .into_iter()
+        .map(|searches| wire::FindCandidatesBatchRequest { shard: Some(shard.into()), searches })
+        .collect()
+}
+
+fn candidate_query_to_wire(asked: &CandidateQuery) -> wire::FindCandidatesRequest {
     wire::FindCandidatesRequest {
-        shard: Some(shard.into()),
+        shard: None,
         text: asked.text.clone(),
         vector: asked.vector.clone().unwrap_or_default(),
         mode: query::search_mode_to_wire(asked.mode).into(),
@@ -36,19 +53,46 @@ pub fn candidates_to_wire(
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn candidates_from_wire(
-    request: wire::FindCandidatesRequest,
+    mut request: wire::FindCandidatesRequest,
 ) -> Result<(ShardRefWithAccess, CandidateQuery), Error> {
     let mut violations = Violations::default();
+    let shard = violations.take(shard_from_wire(request.shard.take()));
+    let asked = candidate_query_from_wire(request, &mut violations);
+    violations.into_result()?;
+    Ok((shard.ok_or_else(|| missing("shard"))?, asked))
+}
+
+/// Converts searches for candidates from the wire.
+///
+/// # Errors
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
+pub fn candidates_batch_from_wire(
+    request: wire::FindCandidatesBatchRequest,
+    limits: &Limits,
+) -> Result<(ShardRefWithAccess, Vec<CandidateQuery>), Error> {
+    let (most, got) = (limits.searches, request.searches.len());
+    if got > most {
+        return Err(Error::invalid("searches", format!("expected at most {most}, got {got}")));
+    }
+    let mut violations = Violations::default();
     let shard = violations.take(shard_from_wire(request.shard));
-    let mode = query::search_mode_from_wire(request.mode, &mut violations);
-    let grouping = query::grouping_from_wire(request.grouping, &mut violations);
-    let filter = query::filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    let searches = request.searches.into_iter();
+    let asked = searches.map(|search| candidate_query_from_wire(search, &mut violations)).collect();
+    violations.into_result()?;
+    Ok((shard.ok_or_else(|| missing("shard"))?, asked))
+}
+
+fn candidate_query_from_wire(
+    request: wire::FindCandidatesRequest,
+    violations: &mut Violations,
+) -> CandidateQuery {
+    let mode = query::search_mode_from_wire(request.mode, violations);
+    let grouping = query::grouping_from_wire(request.grouping, violations);
+    let filter = query::filter_from_wire(request.filter.unwrap_or_default(), violations);
     if request.encoder.len() > FINGERPRINT_BYTES {
         violations.push("encoder", format!("expected at most {FINGERPRINT_BYTES} bytes"));
     }
-    violations.into_result()?;
-    let shard = shard.ok_or_else(|| missing("shard"))?;
-    let asked = CandidateQuery {
+    CandidateQuery {
         encoder: request.encoder,
         text: request.text,
         vector: Some(request.vector).filter(|vector| !vector.is_empty()),
@@ -58,8 +102,35 @@ pub fn candidates_from_wire(
         limit: request.limit as usize,
         exact: request.exact,
         with_texts: !request.without_texts,
+    }
+}
+
+/// Converts the candidates of several searches for the wire, to messages of about `message_bytes`
+/// each.
+pub fn found_for_all_to_wire(
+    found: Vec<Candidates>,
+    message_bytes: usize,
+) -> Vec<wire::FindCandidatesBatchResponse> {
+    let of_search = |(search, found): (u32, Candidates)| {
+        let messages = found_to_wire(found, message_bytes).into_iter();
+        messages.map(move |found| wire::FindCandidatesBatchResponse { search, found: Some(found) })
     };
-    Ok((shard, asked))
+    (0..).zip(found).flat_map(of_search).collect()
+}
+
+/// Returns the messages of a response to `searches` searches by the search that they belong to,
+/// each as [`found_from_wire`] takes them. A search that the response leaves out has none.
+pub fn found_by_search(
+    messages: impl IntoIterator<Item = wire::FindCandidatesBatchResponse>,
+    searches: usize,
+) -> Vec<Vec<wire::FindCandidatesResponse>> {
+    let mut by_search = vec![Vec::new(); searches];
+    for wire::FindCandidatesBatchResponse { search, found } in messages {
+        if let Some(of_search) = by_search.get_mut(search as usize) {
+            of_search.extend(found);
+        }
+    }
+    by_search
 }
 
 /// Converts candidates for the wire, to messages of about `message_bytes` each.
@@ -216,21 +287,21 @@ pub fn chunks_from_wire(
     messages.into_iter().flat_map(|message| message.chunks).map(chunk).collect()
 }
 
-/// Divides chunks among messages of about `message_bytes` each.
-fn in_messages(
-    chunks: impl IntoIterator<Item = wire::Chunk>,
+/// Divides parts among messages of about `message_bytes` each.
+fn in_messages<T: prost::Message>(
+    parts: impl IntoIterator<Item = T>,
     message_bytes: usize,
-) -> Vec<Vec<wire::Chunk>> {
+) -> Vec<Vec<T>> {
     let mut messages = vec![Vec::new()];
     let mut bytes = 0;
-    for chunk in chunks {
-        bytes += prost::Message::encoded_len(&chunk);
+    for part in parts {
+        bytes += part.encoded_len();
         if bytes > message_bytes {
             messages.push(Vec::new());
             bytes = 0;
         }
         if let Some(last) = messages.last_mut() {
-            last.push(chunk);
+            last.push(part);
         }
     }
     messages
@@ -337,6 +408,23 @@ mod tests {
         }
 
         #[test]
+        fn candidates_of_several_searches_survive_the_wire_in_messages_of_any_size(
+            numbers in proptest::collection::vec(
+                proptest::collection::btree_set(0u32..60, 0..20), 0..5),
+            message_bytes in 1usize..2000,
+        ) {
+            let candidates = |numbers: &std::collections::BTreeSet<u32>| Candidates {
+                dense: numbers.iter().map(|number| hit(*number, 0.5)).collect(),
+                ..Candidates::default()
+            };
+            let found: Vec<Candidates> = numbers.iter().map(candidates).collect();
+            let messages = found_for_all_to_wire(found.clone(), message_bytes);
+            let by_search = found_by_search(messages, found.len()).into_iter();
+            let back: Result<Vec<_>, Error> = by_search.map(found_from_wire).collect();
+            prop_assert_eq!(back.unwrap(), found);
+        }
+
+        #[test]
         fn chunks_survive_the_wire_in_messages_of_any_size(
             numbers in proptest::collection::btree_set(0u32..60, 0..40),
             message_bytes in 1usize..2000,
@@ -388,6 +476,44 @@ mod tests {
         let error = candidates_from_wire(unknown).unwrap_err();
         let fields = error.fields_at_fault();
         assert_eq!(fields, ["mode", "grouping", "filter.document_ids[1]"]);
+    }
+
+    #[test]
+    fn several_searches_survive_the_wire_in_messages_of_any_size() {
+        let asked = |text: &str| CandidateQuery {
+            encoder: String::new(),
+            text: text.to_owned(),
+            vector: None,
+            mode: SearchMode::Sparse,
+            filter: Filter::default(),
+            grouping: Grouping::Chunks,
+            limit: 10,
+            exact: false,
+            with_texts: true,
+        };
+        let all = [asked("who?"), asked("when?"), asked("where?")];
+        for message_bytes in [1, 16, 1 << 20] {
+            let mut back = Vec::new();
+            for message in candidates_batch_to_wire(&shard(), &all, message_bytes) {
+                let (to, asked) = candidates_batch_from_wire(message, &Limits::default()).unwrap();
+                assert_eq!(to, shard());
+                back.extend(asked);
+            }
+            assert_eq!(back, all);
+        }
+        let message = candidates_batch_to_wire(&shard(), &all, 1 << 20).remove(0);
+        let few = Limits { searches: 2, ..Limits::default() };
+        let error = candidates_batch_from_wire(message.clone(), &few).unwrap_err();
+        assert_eq!(error.fields_at_fault(), ["searches"]);
+        let mut bad = message;
+        bad.searches[1].mode = 17;
+        let error = candidates_batch_from_wire(bad, &Limits::default()).unwrap_err();
+        assert_eq!(error.fields_at_fault(), ["mode"]);
+        // An incomplete response is an error of the search that it leaves out.
+        let found = found_for_all_to_wire(vec![Candidates::default()], 100);
+        let by_search: Vec<_> =
+            found_by_search(found, 2).into_iter().map(found_from_wire).collect();
+        assert!(by_search[0].is_ok() && by_search[1].is_err());
     }
 
     #[test]
