@@ -64,6 +64,8 @@ class Words:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Head and body leave together. Otherwise the client waits for one to be acknowledged.
+    wbufsize = -1
     words = Words()
 
     def do_POST(self):

@@ -135,4 +135,6 @@ pub use snapshot::{
 pub use span::Span;
 pub use task::{MemoryUse, Task};
 pub use time::Timestamp;
-pub use tree::{CorpusTreeKey, StructureSettings, Tree, TreeNode, TreeNodeId, TreeQuery};
+pub use tree::{
+    CorpusTreeKey, StructureSettings, Tree, TreeNode, TreeNodeId, TreeQuery, WantedNodes,
+};

@@ -141,7 +141,7 @@ impl fmt::Debug for CorpusTreeKey {
 }
 
 /// Node of a tree of summaries, as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TreeNode {
     /// Id of the node.
     pub id: TreeNodeId,
@@ -157,11 +157,24 @@ pub struct TreeNode {
     pub bytes: u64,
     /// Number of its children; 0 for a segment.
     pub children: u32,
+    /// Vector of the summary, of `[dimension]`, by the model that the reader named. `None` if the
+    /// reader named no model or no vector of that model is stored.
+    pub vector: Option<Vec<f32>>,
 }
 
 /// Query for nodes of a shard's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TreeQuery {
+pub struct TreeQuery {
+    /// Nodes that are wanted.
+    pub nodes: WantedNodes,
+    /// Fingerprint of the model whose vectors of the summaries are wanted. `None` for nodes without
+    /// vectors.
+    pub encoder: Option<String>,
+}
+
+/// Nodes of a shard's tree that a query asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WantedNodes {
     /// Nodes through which all documents with trees can be reached.
     Tops {
         /// Documents whose nodes come first if there are more nodes than the limit.
@@ -181,7 +194,8 @@ pub enum TreeQuery {
 pub trait Tree: Send + Sync {
     /// Returns the nodes at the top. Everything that `filter` admits can be reached through them.
     /// They are a few hundred at most. If there are more, the result holds those of the documents
-    /// that a search for `question` finds first.
+    /// that a search for `question` finds first. They have the stored vectors of their summaries by
+    /// the model with the fingerprint `encoder`, if it is given.
     ///
     /// # Errors
     /// Returns [`crate::ErrorKind::WrongState`] with the reason `NO_STRUCTURE` if the settings of
@@ -191,17 +205,20 @@ pub trait Tree: Send + Sync {
         &self,
         question: &str,
         filter: &Filter,
+        encoder: Option<&str>,
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error>;
 
     /// Returns the children of a node, in order. A segment has none, and neither has a node that no
-    /// longer exists because what it covers has changed.
+    /// longer exists because what it covers has changed. They have vectors as those of
+    /// [`Self::tops`] do.
     ///
     /// # Errors
     /// Returns the errors of [`Self::tops`].
     async fn children(
         &self,
         node: &TreeNodeId,
+        encoder: Option<&str>,
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error>;
 

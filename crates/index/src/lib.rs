@@ -5,10 +5,10 @@
 //!
 //! A shard is a folder, or a part of a bucket on S3-compatible storage, with four tables: `sources`
 //! (accepted document versions with their text), `chunks` (chunks with their vectors), `nodes`
-//! (nodes of summary trees, with the entities and relations of their segments) and `failures`
-//! (documents that could not be indexed). [`ShardWriter`] is the one writer of a shard.
-//! [`ShardReader`]s are many and cheap and never wait for it. [`Registry`] manages the corpora of a
-//! data directory.
+//! (nodes of summary trees with the vectors of their summaries, and the entities and relations of
+//! their segments) and `failures` (documents that could not be indexed). [`ShardWriter`] is the one
+//! writer of a shard. [`ShardReader`]s are many and cheap and never wait for it. [`Registry`]
+//! manages the corpora of a data directory.
 //!
 //! Any process that reaches a shard's place can take the shard over ([`Takeover`]). The tables
 //! themselves refuse the writes of every earlier owner (`fence.rs`), so an owner's memory always
@@ -106,7 +106,7 @@ pub use values::due::{DueDocument, Lag};
 pub use values::failure::Failure;
 pub use values::nodes::{
     CorpusTreeRow, DocumentNodes, DocumentSegments, MissingNode, NodeRow, SegmentNode,
-    StructuredDocument,
+    StructuredDocument, SummaryVector,
 };
 pub use values::offer::{Offer, OfferResult};
 pub use values::vector_memory::VectorMemory;

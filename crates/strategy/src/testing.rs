@@ -406,6 +406,16 @@ impl FakeEncoder {
         self.cosines.insert(text.to_owned(), cosine);
     }
 
+    /// Returns the fingerprint of the model with the vectors of these summaries, for a tree that
+    /// stores them.
+    pub(crate) fn stored(&self, summaries: &[&str]) -> (String, BTreeMap<String, Vec<f32>>) {
+        let vector = |summary: &&str| {
+            let cosine = self.cosines.get(*summary).copied().unwrap_or(0.0);
+            ((*summary).to_owned(), vec![cosine, (1.0 - cosine * cosine).sqrt()])
+        };
+        (self.identity().fingerprint(), summaries.iter().map(vector).collect())
+    }
+
     pub(crate) fn calls(&self) -> Vec<(Vec<String>, TextKind)> {
         self.embedded.lock().unwrap().clone()
     }
@@ -461,6 +471,8 @@ pub(crate) struct FakeTree {
     /// Texts of segments, by ordinal.
     pub(crate) texts: BTreeMap<u32, &'static str>,
     pub(crate) missing: MissingOfTree,
+    /// Vectors of summaries, with the fingerprint of the model that made them.
+    pub(crate) vectors: Option<(String, BTreeMap<String, Vec<f32>>)>,
 }
 
 /// Shards that do not answer when a tree is asked for its top, for children, or for a segment.
@@ -481,6 +493,7 @@ pub(crate) fn upper(number: u8, first: &str, last: &str, children: u32) -> TreeN
         documents: (document(first), document(last)),
         bytes: 1000,
         children,
+        vector: None,
     }
 }
 
@@ -498,6 +511,7 @@ pub(crate) fn node(id: &str, level: u32, ordinal: u32, children: u32) -> TreeNod
         documents: (document(id), document(id)),
         bytes: width as u64,
         children,
+        vector: None,
     }
 }
 
@@ -505,22 +519,37 @@ impl FakeTree {
     pub(crate) fn put(&mut self, parent: &TreeNode, children: Vec<TreeNode>) {
         self.children.push((parent.id.clone(), children));
     }
+
+    /// Returns nodes with the stored vectors of a model.
+    fn shown(&self, nodes: &[TreeNode], encoder: Option<&str>) -> Vec<TreeNode> {
+        let of_model = self.vectors.as_ref().filter(|(model, _)| Some(model.as_str()) == encoder);
+        let vector = |node: &TreeNode| of_model?.1.get(&node.summary).cloned();
+        nodes.iter().map(|node| TreeNode { vector: vector(node), ..node.clone() }).collect()
+    }
 }
 
 #[async_trait]
 impl Tree for FakeTree {
-    async fn tops(&self, _: &str, _: &Filter, _: Instant) -> Result<Partial<Vec<TreeNode>>, Error> {
-        Ok(Partial::whole(self.tops.clone()).missing(self.missing.tops))
+    async fn tops(
+        &self,
+        _: &str,
+        _: &Filter,
+        encoder: Option<&str>,
+        _: Instant,
+    ) -> Result<Partial<Vec<TreeNode>>, Error> {
+        Ok(Partial::whole(self.shown(&self.tops, encoder)).missing(self.missing.tops))
     }
 
     async fn children(
         &self,
         node: &TreeNodeId,
+        encoder: Option<&str>,
         _: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error> {
         let is_here =
             |(parent, _): &&(TreeNodeId, _)| parent == node && !self.gone.contains(parent);
-        let children = self.children.iter().find(is_here).map(|(_, list)| list.clone());
+        let children =
+            self.children.iter().find(is_here).map(|(_, list)| self.shown(list, encoder));
         Ok(Partial::whole(children.unwrap_or_default()).missing(self.missing.children))
     }
 

@@ -56,7 +56,7 @@ async fn outline(
     filter: &Filter,
     deadline: Instant,
 ) -> Result<Partial<String>, Error> {
-    let tops = tree.tops(question, filter, deadline).await?;
+    let tops = tree.tops(question, filter, None, deadline).await?;
     Ok(tops.map(lines))
 }
 

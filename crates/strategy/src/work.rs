@@ -106,17 +106,39 @@ impl<'a> Work<'a> {
         partial.found
     }
 
-    /// Returns the nodes at the top of the tree.
+    /// Returns the nodes at the top of the tree, with the vectors that are stored of their
+    /// summaries.
     pub(crate) async fn tops(&mut self) -> Result<Vec<TreeNode>, Error> {
         let Question { text, filter, deadline, .. } = self.question;
-        let tops = self.seams.tree.tops(text, filter, *deadline).await?;
+        let encoder = self.seams.encoder.identity().fingerprint();
+        let tops = self.seams.tree.tops(text, filter, Some(&encoder), *deadline).await?;
         Ok(self.keep(tops))
     }
 
-    /// Returns the children of a tree node.
+    /// Returns the children of a tree node, with the vectors that are stored of their summaries.
     pub(crate) async fn children(&mut self, node: &TreeNodeId) -> Result<Vec<TreeNode>, Error> {
-        let children = self.seams.tree.children(node, self.deadline()).await?;
+        let encoder = self.seams.encoder.identity().fingerprint();
+        let children = self.seams.tree.children(node, Some(&encoder), self.deadline()).await?;
         Ok(self.keep(children))
+    }
+
+    /// Returns the vectors of the summaries of nodes, in order. Embeds the summaries that have no
+    /// stored vector.
+    pub(crate) async fn summary_vectors(
+        &mut self,
+        nodes: &[&TreeNode],
+    ) -> Result<Vec<Vec<f32>>, Error> {
+        let dimension = self.seams.encoder.identity().dimension as usize;
+        let stored = |node: &TreeNode| {
+            node.vector.clone().filter(|components| components.len() == dimension)
+        };
+        let stored: Vec<Option<Vec<f32>>> = nodes.iter().map(|node| stored(node)).collect();
+        let lacking = nodes.iter().zip(&stored).filter(|(_, vector)| vector.is_none());
+        let summaries = lacking.map(|(node, _)| node.summary.clone()).collect();
+        let mut embedded = self.embed(summaries, TextKind::Passage).await?.into_iter();
+        let vectors = stored.into_iter().map(|vector| vector.or_else(|| embedded.next()));
+        let all: Option<Vec<Vec<f32>>> = vectors.collect();
+        all.ok_or_else(|| Error::internal("the encoder returned fewer vectors than texts"))
     }
 
     /// Returns the text of a segment of the tree, if it exists.

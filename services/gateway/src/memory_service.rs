@@ -60,8 +60,8 @@ impl Memories {
         let (corpus, parent) = convert::read_tree_from_wire(request.into_inner())?;
         let memory = self.memory(&caller, corpus.as_str(), deadline).await?;
         let nodes = match parent {
-            Some(parent) => memory.children(&parent, deadline).await?,
-            None => memory.all_tops(&[], deadline).await?,
+            Some(parent) => memory.children(&parent, None, deadline).await?,
+            None => memory.all_tops(&[], None, deadline).await?,
         };
         Ok(convert::tree_nodes_to_wire(nodes))
     }

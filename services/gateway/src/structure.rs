@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use clew_core::{
     Account, ChunkId, Corpus, DocumentId, DocumentStatus, Documents, Error, ErrorKind, Evidence,
     Filter, GraphMemory, GraphQuery, Grouping, ListQuery, Partial, Query, Retriever, SegmentId,
-    ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeNodeId, TreeQuery,
+    ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeNodeId, TreeQuery, WantedNodes,
     WholeDocument,
 };
 use clew_runtime::timing::{Part, measured};
@@ -78,15 +78,17 @@ impl CorpusStructure {
     }
 
     /// Returns the top tree nodes of all shards, those that cover the documents `first` before
-    /// others.
+    /// others, with the vectors of `encoder`.
     pub(crate) async fn all_tops(
         &self,
         first: &[DocumentId],
+        encoder: Option<&str>,
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error> {
         self.check()?;
         let limit = (MOST_TOPS / self.corpus.shards().len()).max(2);
-        let query = TreeQuery::Tops { first: first.to_vec(), limit };
+        let nodes = WantedNodes::Tops { first: first.to_vec(), limit };
+        let query = TreeQuery { nodes, encoder: encoder.map(ToOwned::to_owned) };
         let (query, deadline) = (&query, self.shards.deadline(deadline));
         let tops =
             self.shards.ask_all(|shard| async move { shard.tree(query, deadline).await }).await?;
@@ -96,6 +98,7 @@ impl CorpusStructure {
     async fn roots(
         &self,
         documents: Vec<DocumentId>,
+        encoder: Option<&str>,
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error> {
         let by_shard = &self.by_shard(documents, |document| document);
@@ -104,7 +107,9 @@ impl CorpusStructure {
             |shard| by_shard.contains_key(&shard),
             |shard| async move {
                 let ids = by_shard.get(&shard.index()).cloned().unwrap_or_default();
-                shard.tree(&TreeQuery::Roots(ids), deadline).await
+                let encoder = encoder.map(ToOwned::to_owned);
+                let query = TreeQuery { nodes: WantedNodes::Roots(ids), encoder };
+                shard.tree(&query, deadline).await
             },
         );
         Ok(roots.await?.map(|roots| {
@@ -142,30 +147,33 @@ impl Tree for CorpusStructure {
         &self,
         question: &str,
         filter: &Filter,
+        encoder: Option<&str>,
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error> {
         self.check()?;
         if !filter.is_empty() {
             let first = self.found_first(question, filter, deadline).await?;
-            let roots = self.roots(first.found, deadline).await?;
+            let roots = self.roots(first.found, encoder, deadline).await?;
             return Ok(roots.missing(first.shards_missing));
         }
-        let tops = self.all_tops(&[], deadline).await?;
+        let tops = self.all_tops(&[], encoder, deadline).await?;
         if tops.found.len() < MOST_TOPS {
             return Ok(tops);
         }
         let first = self.found_first(question, filter, deadline).await?;
-        let again = self.all_tops(&first.found, deadline).await?;
+        let again = self.all_tops(&first.found, encoder, deadline).await?;
         Ok(again.missing(first.shards_missing))
     }
 
     async fn children(
         &self,
         node: &TreeNodeId,
+        encoder: Option<&str>,
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error> {
         self.check()?;
-        let query = &TreeQuery::Children(node.clone());
+        let nodes = WantedNodes::Children(node.clone());
+        let query = &TreeQuery { nodes, encoder: encoder.map(ToOwned::to_owned) };
         let (holder, deadline) = (self.shard_of(node), self.shards.deadline(deadline));
         let children = self
             .shards

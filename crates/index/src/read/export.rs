@@ -10,9 +10,10 @@
 //! | `relations` | a relation that a segment states |
 //! | `memories` | a compressed memory, without its tensors |
 //!
-//! `versions`, `chunks` and `nodes` have the columns of their tables. A document is completely in
-//! one page: the version that searches find with everything visible that belongs to it, or else the
-//! newest version. A page shows one state of the shard; the next page may show a later one.
+//! `versions`, `chunks` and `nodes` have the columns of their tables, `nodes` without vectors. A
+//! document is completely in one page: the version that searches find with everything visible that
+//! belongs to it, or else the newest version. A page shows one state of the shard; the next page
+//! may show a later one.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -47,6 +48,10 @@ use crate::table::rows::nodes::{NodeOwner, StoredNode};
 const PAGE_BYTES: u64 = 2 << 20;
 /// Maximum number of documents in a page.
 const PAGE_DOCUMENTS: usize = 250;
+/// Columns of `nodes` that are not exported: entities and relations are rows of their own, and an
+/// import makes the vectors of summaries anew.
+const NOT_EXPORTED: [&str; 3] =
+    [column::EXTRACTION, column::SUMMARY_ENCODER, column::SUMMARY_VECTOR];
 /// Maximum number of corpus tree nodes in a page.
 const PAGE_UPPER: usize = 1_000;
 
@@ -160,7 +165,7 @@ async fn documents_page(snapshot: &Snapshot, after: Option<&DocumentId>) -> Resu
                 shown.is_some_and(|of| (of.version, of.recipe) == (node.version, node.recipe))
             };
             let kept: Vec<bool> = rows.iter().map(is_shown).collect();
-            nodes.push(without(&keep(batch, kept.clone())?, &[column::EXTRACTION])?);
+            nodes.push(without(&keep(batch, kept.clone())?, &NOT_EXPORTED)?);
             let shown = rows.into_iter().zip(kept).filter_map(|(node, kept)| kept.then_some(node));
             segments.extend(shown.filter(|node| node.row.level == 0));
             Ok(())
@@ -201,7 +206,7 @@ async fn upper_page(snapshot: &Snapshot, after: Option<CorpusTreeKey>) -> Result
             NodeOwner::Document { .. } => false,
         };
         let kept = owners.iter().map(is_shown).collect();
-        nodes.push(without(&keep(batch, kept)?, &[column::EXTRACTION])?);
+        nodes.push(without(&keep(batch, kept)?, &NOT_EXPORTED)?);
         Ok(())
     })
     .await?;

@@ -46,7 +46,8 @@ impl TableKind {
     pub(crate) fn added_columns(self) -> Vec<Field> {
         match self {
             Self::Sources | Self::Chunks => vec![labels()],
-            Self::Nodes | Self::Failures => Vec::new(),
+            Self::Nodes => summary_vectors(),
+            Self::Failures => Vec::new(),
         }
     }
 
@@ -179,7 +180,7 @@ fn chunks(vectors: &[VectorColumn]) -> Vec<Field> {
 
 fn nodes() -> Vec<Field> {
     use column::*;
-    vec![
+    let mut fields = vec![
         // Empty for a corpus tree node.
         required(DOCUMENT_ID, DataType::Utf8),
         required(VERSION, DataType::UInt64),
@@ -199,6 +200,20 @@ fn nodes() -> Vec<Field> {
         required(KEY, DataType::Utf8),
         // JSON: the entities and relations of a segment. Empty for other nodes.
         required(EXTRACTION, DataType::Utf8),
+    ];
+    fields.extend(summary_vectors());
+    fields
+}
+
+/// Returns the columns of the vector of a node's summary. Null: no vector.
+fn summary_vectors() -> Vec<Field> {
+    use column::*;
+    vec![
+        // Fingerprint of the model that made the vector.
+        optional(SUMMARY_ENCODER, DataType::Utf8),
+        // Components of 32 bits, little-endian. Rows of different models have different lengths, so
+        // that a corpus which moves to another model needs no second column.
+        optional(SUMMARY_VECTOR, DataType::Binary),
     ]
 }
 
@@ -300,10 +315,13 @@ mod tests {
         for table in TableKind::ALL {
             check(table, &table.schema(&vectors), &vectors).unwrap();
         }
-        for table in [TableKind::Sources, TableKind::Chunks] {
+        for table in [TableKind::Sources, TableKind::Chunks, TableKind::Nodes] {
             let schema = table.schema(&vectors);
-            let fields = schema.fields().iter().filter(|field| field.name() != column::LABELS);
+            let added = table.added_columns();
+            let is_added = |field: &FieldRef| added.iter().any(|it| it.name() == field.name());
+            let fields = schema.fields().iter().filter(|field| !is_added(field));
             let fields: Vec<FieldRef> = fields.cloned().collect();
+            assert!(fields.len() < schema.fields().len());
             let first = Schema::new_with_metadata(fields, schema.metadata().clone());
             check(table, &first, &vectors).unwrap();
         }

@@ -4,8 +4,15 @@ use clew_core::{CorpusTreeKey, DocumentId, Extraction, Labels, Recipe, Span, Ver
 
 use crate::error::{Error, Result};
 
+/// Vector of a summary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SummaryVector {
+    encoder: String,
+    components: Vec<f32>,
+}
+
 /// Node of a document's tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NodeRow {
     /// Level in the tree: 0 for a segment.
     pub level: u32,
@@ -22,10 +29,12 @@ pub struct NodeRow {
     /// Extraction of a segment, as [`encode`](SegmentNode::encode) writes it. Empty for other
     /// nodes.
     pub extraction: String,
+    /// Vector of the summary, if it was embedded.
+    pub vector: Option<SummaryVector>,
 }
 
 /// Nodes of a document's tree, all or some.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DocumentNodes {
     /// The document.
     pub document_id: DocumentId,
@@ -45,7 +54,7 @@ pub struct DocumentNodes {
 }
 
 /// Node of the corpus tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CorpusTreeRow {
     /// Key of the node, derived from its children.
     pub key: CorpusTreeKey,
@@ -53,6 +62,8 @@ pub struct CorpusTreeRow {
     pub level: u32,
     /// Summary of what it covers.
     pub summary: String,
+    /// Vector of the summary, if it was embedded.
+    pub vector: Option<SummaryVector>,
 }
 
 /// Node of the corpus tree that is to be made.
@@ -103,6 +114,30 @@ pub struct DocumentSegments {
     pub title: String,
     /// The segments, in order.
     pub segments: Vec<SegmentNode>,
+}
+
+impl SummaryVector {
+    /// Creates the vector that the model with the fingerprint `encoder` made. Returns `None` if it
+    /// has no components or one that is not finite: such a vector cannot be compared.
+    pub fn new(encoder: String, components: Vec<f32>) -> Option<Self> {
+        let is_finite = components.iter().all(|component| component.is_finite());
+        (is_finite && !components.is_empty()).then_some(Self { encoder, components })
+    }
+
+    /// Returns the fingerprint of the model that made it.
+    pub fn encoder(&self) -> &str {
+        &self.encoder
+    }
+
+    /// Returns its components, of `[dimension]`, all finite.
+    pub fn components(&self) -> &[f32] {
+        &self.components
+    }
+
+    /// Returns the components if `encoder` names the model that made them.
+    pub(crate) fn by(self, encoder: Option<&str>) -> Option<Vec<f32>> {
+        (Some(self.encoder.as_str()) == encoder).then_some(self.components)
+    }
 }
 
 impl SegmentNode {

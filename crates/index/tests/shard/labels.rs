@@ -232,9 +232,9 @@ async fn only_what_is_seen_is_forgotten_and_the_rest_is_told_as_unknown() {
 /// Returns all nodes that a caller reaches.
 async fn reachable(view: &ShardView) -> Vec<TreeNode> {
     let mut found = Vec::new();
-    let mut todo = view.tree_tops(SHARD, &[], 1000).await.unwrap();
+    let mut todo = view.tree_tops(SHARD, &[], 1000, None).await.unwrap();
     while let Some(node) = todo.pop() {
-        todo.extend(view.tree_children(SHARD, &node.id).await.unwrap());
+        todo.extend(view.tree_children(SHARD, &node.id, None).await.unwrap());
         found.push(node);
     }
     found
@@ -255,11 +255,11 @@ async fn a_summary_of_several_documents_needs_the_labels_of_all() {
     fixture.structure().await;
     let holder = fixture.reader().with_access(&holding(&["secret"]));
     let nobody = fixture.reader().with_access(&holding(&[]));
-    let root = holder.tree_tops(SHARD, &[], 10).await.unwrap();
+    let root = holder.tree_tops(SHARD, &[], 10, None).await.unwrap();
     assert_eq!(root.len(), 1, "one root is over all");
     assert!(root[0].summary.contains("ZYX4"));
     // The root is hidden, and so are the nodes below it that cover hidden documents.
-    assert!(nobody.tree_children(SHARD, &root[0].id).await.unwrap().is_empty());
+    assert!(nobody.tree_children(SHARD, &root[0].id, None).await.unwrap().is_empty());
     let all = reachable(&holder).await;
     let seen = reachable(&nobody).await;
     for node in &seen {
@@ -279,10 +279,10 @@ async fn a_summary_of_several_documents_needs_the_labels_of_all() {
     // Nothing can be read by the names of hidden nodes either.
     let hidden: Vec<&TreeNode> = all.iter().filter(|node| !seen.contains(node)).collect();
     for node in &hidden {
-        assert!(nobody.tree_children(SHARD, &node.id).await.unwrap().is_empty(), "{node:?}");
+        assert!(nobody.tree_children(SHARD, &node.id, None).await.unwrap().is_empty(), "{node:?}");
     }
-    assert!(nobody.tree_roots(&[id("d04")]).await.unwrap().is_empty());
-    assert_eq!(holder.tree_roots(&[id("d04"), id("d05")]).await.unwrap().len(), 2);
+    assert!(nobody.tree_roots(&[id("d04")], None).await.unwrap().is_empty());
+    assert_eq!(holder.tree_roots(&[id("d04"), id("d05")], None).await.unwrap().len(), 2);
     let version = fixture.reader().status(&id("d04")).unwrap().version;
     let segments = [SegmentId { document_id: id("d04"), version, ordinal: 0 }];
     assert!(nobody.segment_texts(&segments).await.unwrap().is_empty());

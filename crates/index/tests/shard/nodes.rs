@@ -7,7 +7,7 @@ use clew_core::{
     Access, DocumentId, DocumentShape, SegmentId, ShardIndex, Span, StoredDocument, Timestamp,
     TreeNode, TreeNodeId,
 };
-use clew_index::{CorpusTreeRow, DocumentNodes, NodeRow, SegmentNode, ShardReader};
+use clew_index::{CorpusTreeRow, DocumentNodes, NodeRow, SegmentNode, ShardReader, SummaryVector};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -16,6 +16,17 @@ use crate::fixture::{Fixture, STRUCTURE, document, files_containing, id};
 const SHARD: ShardIndex = ShardIndex(0);
 const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_CHILDREN: u32 = 4;
+
+/// Fingerprint of the model that made the vectors of summaries.
+const MODEL: &str = "0123456789abcdef";
+
+/// Returns the vector of a summary: its bytes, last first, as numbers.
+fn vector_of(summary: &str) -> Option<SummaryVector> {
+    let mut bytes: Vec<u8> = summary.bytes().rev().collect();
+    bytes.resize(bytes.len().next_multiple_of(4), b' ');
+    let components = bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+    SummaryVector::new(MODEL.to_owned(), components.collect())
+}
 
 /// Returns the nodes of a document: one segment per line, each summary in capitals.
 fn tree_of(stored: &StoredDocument) -> DocumentNodes {
@@ -50,6 +61,7 @@ fn tree_of(stored: &StoredDocument) -> DocumentNodes {
                 is_root: level == shape.root_level(),
                 span,
                 key: format!("{level}:{summary}"),
+                vector: vector_of(&summary),
                 summary,
                 extraction: match level {
                     0 => SegmentNode::encode(&extraction).unwrap(),
@@ -89,10 +101,10 @@ impl Fixture {
             if gaps.is_empty() {
                 return;
             }
-            let row = |gap: clew_index::MissingNode| CorpusTreeRow {
-                key: gap.key,
-                level: gap.level,
-                summary: gap.parts.join("|"),
+            let row = |gap: clew_index::MissingNode| {
+                let summary = gap.parts.join("|");
+                let vector = vector_of(&summary);
+                CorpusTreeRow { key: gap.key, level: gap.level, summary, vector }
             };
             self.shard.commit_upper(gaps.into_iter().map(row).collect()).await.unwrap();
         }
@@ -100,7 +112,7 @@ impl Fixture {
 }
 
 async fn tops(reader: &ShardReader) -> Vec<TreeNode> {
-    reader.with_access(&Access::all()).tree_tops(SHARD, &[], 100).await.unwrap()
+    reader.with_access(&Access::all()).tree_tops(SHARD, &[], 100, None).await.unwrap()
 }
 
 /// Returns the summaries of all nodes that can be reached, by names that identify the nodes.
@@ -109,7 +121,7 @@ async fn reachable(reader: &ShardReader) -> BTreeMap<String, String> {
     let mut todo = tops(reader).await;
     while let Some(node) = todo.pop() {
         let children =
-            reader.with_access(&Access::all()).tree_children(SHARD, &node.id).await.unwrap();
+            reader.with_access(&Access::all()).tree_children(SHARD, &node.id, None).await.unwrap();
         assert_eq!(children.len(), node.children as usize, "{node:?}");
         assert_eq!(
             children.iter().map(|child| child.bytes).sum::<u64>(),
@@ -174,7 +186,12 @@ async fn a_tree_is_shown_once_it_is_whole_and_only_of_the_live_version() {
     let reader = fixture.reader();
     assert!(tops(&reader).await.is_empty());
     assert!(
-        reader.with_access(&Access::all()).tree_children(SHARD, &root.id).await.unwrap().is_empty()
+        reader
+            .with_access(&Access::all())
+            .tree_children(SHARD, &root.id, None)
+            .await
+            .unwrap()
+            .is_empty()
     );
     assert!(reader.with_access(&Access::all()).segment_texts(&[segment]).await.unwrap().is_empty());
     let made = reader.made_nodes(&[id("a")]).await.unwrap();
@@ -195,11 +212,16 @@ async fn nodes_above_documents_are_there_as_far_as_they_are_made() {
     assert_eq!(tops(&fixture.reader()).await.len(), 20);
     // If there are too many, those that cover the documents found come first.
     let first = [id("d17"), id("unknown")];
-    let some =
-        fixture.reader().with_access(&Access::all()).tree_tops(SHARD, &first, 3).await.unwrap();
+    let some = fixture
+        .reader()
+        .with_access(&Access::all())
+        .tree_tops(SHARD, &first, 3, None)
+        .await
+        .unwrap();
     assert_eq!((some.len(), &some[0].documents.0), (3, &id("d17")));
     let gaps = fixture.reader().missing_tree_nodes(1).await.unwrap();
-    let row = CorpusTreeRow { key: gaps[0].key, level: gaps[0].level, summary: "first".to_owned() };
+    let (summary, vector) = ("first".to_owned(), None);
+    let row = CorpusTreeRow { key: gaps[0].key, level: gaps[0].level, summary, vector };
     fixture.shard.commit_upper(vec![row.clone(), row]).await.unwrap();
     let shown = tops(&fixture.reader()).await;
     assert_eq!(shown.iter().filter(|node| node.summary == "first").count(), 1);
@@ -221,13 +243,17 @@ async fn nodes_above_documents_are_there_as_far_as_they_are_made() {
 #[tokio::test]
 async fn nothing_of_a_forgotten_document_is_left_in_nodes() {
     const MARKER: &str = "ZANZIBARITE";
+    /// The same in the bytes of a vector.
+    const IN_VECTORS: &str = "ETIRABIZNAZ";
     let mut fixture = Fixture::new().await;
     let mut documents: Vec<_> =
         (0..12).map(|i| document(&format!("d{i:02}"), &lines(&["plain", "text"]))).collect();
     documents.push(document("d05x", &lines(&["plain", "zanzibarite", "here"])));
     fixture.ingest(documents, 1).await;
     fixture.structure().await;
-    assert!(!files_containing(&fixture.folder, MARKER).is_empty());
+    for marker in [MARKER, IN_VECTORS] {
+        assert!(!files_containing(&fixture.folder, marker).is_empty());
+    }
     // One version's tree is complete, another's is half made.
     fixture.ingest(vec![document("d05x", &lines(&["new", "zanzibarite"]))], 2).await;
     let mut half = fixture.trees_due().await.remove(0);
@@ -236,12 +262,83 @@ async fn nothing_of_a_forgotten_document_is_left_in_nodes() {
     let receipt = fixture.shard.forget(&[id("d05x")]).await.unwrap().remove(0);
     assert!(receipt.nodes >= 4, "{receipt:?}");
     fixture.shard.erase(PATIENCE).await.unwrap();
-    for marker in [MARKER, "zanzibarite"] {
+    for marker in [MARKER, IN_VECTORS, "zanzibarite"] {
         let left = files_containing(&fixture.folder, marker);
         assert_eq!(left, Vec::<std::path::PathBuf>::new());
     }
     fixture.structure().await;
     assert_eq!(tops(&fixture.reader()).await.len(), 1);
+}
+
+/// Returns all nodes that can be reached, with the vectors of a model.
+async fn with_vectors_of(reader: &ShardReader, encoder: Option<&str>) -> Vec<TreeNode> {
+    let view = reader.with_access(&Access::all());
+    let mut found = Vec::new();
+    let mut todo = view.tree_tops(SHARD, &[], 100, encoder).await.unwrap();
+    while let Some(node) = todo.pop() {
+        todo.extend(view.tree_children(SHARD, &node.id, encoder).await.unwrap());
+        found.push(node);
+    }
+    found
+}
+
+fn has_its_own(node: &TreeNode) -> bool {
+    node.vector.as_deref() == vector_of(&node.summary).as_ref().map(SummaryVector::components)
+}
+
+#[tokio::test]
+async fn nodes_have_the_stored_vectors_of_the_model_that_is_asked_for() {
+    let mut fixture = Fixture::new().await;
+    let documents = (0..20).map(|i| document(&format!("d{i:02}"), &lines(&["one", "two"])));
+    fixture.ingest(documents.collect(), 1).await;
+    fixture.structure().await;
+    for _reopened in 0..2 {
+        let reader = fixture.reader();
+        let found = with_vectors_of(&reader, Some(MODEL)).await;
+        assert!(found.len() > 60 && found.iter().all(has_its_own), "{found:?}");
+        let roots = reader.with_access(&Access::all()).tree_roots(&[id("d03")], Some(MODEL)).await;
+        assert!(roots.unwrap().iter().all(has_its_own));
+        for encoder in [None, Some(""), Some("another model")] {
+            let found = with_vectors_of(&reader, encoder).await;
+            assert!(found.iter().all(|node| node.vector.is_none()), "{encoder:?}");
+        }
+        fixture.reopen().await;
+    }
+    // Nodes that are made again of the same text have the vectors that they had.
+    let made = fixture.reader().made_nodes(&[id("d03")]).await.unwrap();
+    let rows: Vec<&NodeRow> = made.values().flatten().collect();
+    assert_eq!(rows.len(), 3);
+    assert!(rows.iter().all(|row| row.vector == vector_of(&row.summary)));
+}
+
+#[tokio::test]
+async fn tables_without_vectors_of_summaries_stay_readable_and_get_those_of_new_nodes() {
+    let mut fixture = Fixture::new().await;
+    fixture.ingest(vec![document("old", &lines(&["one", "two"]))], 1).await;
+    fixture.structure().await;
+    // The table of an earlier release.
+    let connection = lancedb::connect(fixture.folder.to_str().unwrap()).execute().await.unwrap();
+    let nodes = connection.open_table("nodes").execute().await.unwrap();
+    nodes.drop_columns(&["summary_encoder", "summary_vector"]).await.unwrap();
+    fixture.reopen().await;
+    let old = with_vectors_of(&fixture.reader(), Some(MODEL)).await;
+    assert_eq!(old.len(), 3);
+    assert!(old.iter().all(|node| node.vector.is_none()), "{old:?}");
+    fixture.ingest(vec![document("new", &lines(&["three"]))], 2).await;
+    fixture.structure().await;
+    let found = with_vectors_of(&fixture.reader(), Some(MODEL)).await;
+    let is_old = |node: &&TreeNode| node.documents == (id("old"), id("old"));
+    let (old, new): (Vec<&TreeNode>, Vec<&TreeNode>) = found.iter().partition(is_old);
+    assert_eq!((old.len(), new.len()), (3, 2));
+    assert!(old.iter().all(|node| node.vector.is_none()) && new.into_iter().all(has_its_own));
+}
+
+#[test]
+fn a_vector_that_cannot_be_compared_is_none() {
+    let vector = |components: &[f32]| SummaryVector::new(MODEL.to_owned(), components.to_vec());
+    assert_eq!(vector(&[0.5, -0.5]).unwrap().encoder(), MODEL);
+    assert_eq!(vector(&[]), None);
+    assert_eq!(vector(&[1.0, f32::NAN]), None);
 }
 
 /// Event in the life of a shard.

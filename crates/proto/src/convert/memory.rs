@@ -19,7 +19,7 @@ const DEFAULT_MOST: usize = 100;
 /// Maximum number of entities, and of relations, of a part of a graph.
 const MOST: u32 = 10_000;
 /// Maximum bytes of a model's fingerprint.
-const FINGERPRINT_BYTES: usize = 64;
+pub(crate) const FINGERPRINT_BYTES: usize = 64;
 /// Maximum number of edges that a part of a graph reaches beyond its seeds.
 const MOST_HOPS: u32 = 8;
 
@@ -104,7 +104,7 @@ pub fn node_id_from_wire(field: &str, id: wire::NodeId) -> Result<TreeNodeId, Er
     }
 }
 
-/// Converts a tree node for the wire.
+/// Converts a tree node for the wire, without the vector of its summary.
 pub fn tree_node_to_wire(node: TreeNode) -> wire::TreeNode {
     let (first, last) = node.documents;
     wire::TreeNode {
@@ -153,6 +153,7 @@ pub fn tree_node_from_wire(node: wire::TreeNode) -> Result<TreeNode, Error> {
         documents: (first, last),
         bytes: node.bytes,
         children: node.children,
+        vector: None,
     })
 }
 
@@ -446,6 +447,7 @@ mod tests {
                 documents: (id("a"), id("b")),
                 bytes: 6,
                 children: 2,
+                vector: None,
             };
             let back = tree_node_from_wire(tree_node_to_wire(node.clone())).unwrap();
             assert_eq!(back, node);

@@ -34,7 +34,7 @@ pub use self::status::{
 };
 pub use self::structure::{
     graph_query_from_wire, graph_query_to_wire, segments_from_wire, segments_to_wire,
-    tree_query_from_wire, tree_query_to_wire,
+    tree_from_wire, tree_query_from_wire, tree_query_to_wire, tree_to_wire,
 };
 use crate::convert::{corpus_name, document_id, timestamp_from_wire, timestamp_to_wire};
 use crate::shard::v1 as wire;

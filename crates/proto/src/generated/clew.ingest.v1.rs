@@ -459,6 +459,9 @@ pub struct EstimateIngestionResponse {
     /// these bytes, and the nodes above documents by the ratio of the numbers of documents.
     #[prost(uint64, tag = "19")]
     pub sampled_bytes: u64,
+    /// Tokens of the summaries of trees that would be embedded.
+    #[prost(uint64, tag = "20")]
+    pub summary_tokens: u64,
 }
 /// Relation of an accepted document to one that was stored under its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

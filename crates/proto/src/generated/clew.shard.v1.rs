@@ -1564,6 +1564,9 @@ pub struct ReadTreeRequest {
     /// The shard.
     #[prost(message, optional, tag = "1")]
     pub shard: ::core::option::Option<ShardRef>,
+    /// Fingerprint of the model whose vectors of the summaries are wanted, at most 64 bytes; empty means none.
+    #[prost(string, tag = "5")]
+    pub encoder: ::prost::alloc::string::String,
     /// Nodes that are wanted; exactly one.
     #[prost(oneof = "read_tree_request::Wanted", tags = "2, 3, 4")]
     pub wanted: ::core::option::Option<read_tree_request::Wanted>,
@@ -1607,6 +1610,17 @@ pub struct ReadTreeResponse {
     /// The nodes, in order.
     #[prost(message, repeated, tag = "1")]
     pub nodes: ::prost::alloc::vec::Vec<super::super::memory::v1::TreeNode>,
+    /// Vectors of the nodes' summaries by the model that was asked for, one for each node. None at all if no node has one,
+    /// and from nodes of an earlier release.
+    #[prost(message, repeated, tag = "2")]
+    pub vectors: ::prost::alloc::vec::Vec<SummaryVector>,
+}
+/// Vector of a summary.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SummaryVector {
+    /// Its components; none if no vector of the model is stored.
+    #[prost(float, repeated, tag = "1")]
+    pub components: ::prost::alloc::vec::Vec<f32>,
 }
 /// Request of ReadGraph.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -220,7 +220,7 @@ impl ShardSearch for RemoteShard {
         let message = convert::tree_query_to_wire(&self.seen, query);
         let read = async |mut client: Client, request| client.read_tree(request).await;
         let read = self.unary("reading the tree", message, deadline, read).await?;
-        read.nodes.into_iter().map(memory::tree_node_from_wire).collect()
+        convert::tree_from_wire(read)
     }
 
     async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error> {

@@ -11,8 +11,8 @@ use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Maximum number of nodes that are loaded.
 const MOST_NODES: usize = 512;
-/// Maximum number of nodes of a level whose summaries are compared with the question. Their vectors
-/// are not stored, so each comparison embeds a summary.
+/// Maximum number of nodes of a level whose summaries are compared with the question. Where no
+/// vector is stored, a comparison embeds a summary.
 const MOST_COMPARED: usize = 32;
 /// Number of passages that a search finds, to tell which nodes are worth comparing.
 const HINTS: usize = 64;
@@ -20,7 +20,7 @@ const HINTS: usize = 64;
 /// Strategy in which nodes of every level compete by the similarity of summary and question.
 ///
 /// It resembles the collapsed tree of RAPTOR ("RAPTOR: Recursive Abstractive Processing for
-/// Tree-Organized Retrieval", section 3) but does less. No vectors of summaries are stored, so it
+/// Tree-Organized Retrieval", section 3) but does less. A summary may have no stored vector, so it
 /// does not compare all nodes. An answer cites what documents say, so no summary is read. Nodes are
 /// loaded from the top, the most similar of a level first, until there are [`MOST_NODES`]. Of each
 /// level, the nodes that cover the best passages of a search are compared. A node above segments
@@ -116,8 +116,8 @@ async fn scored(
         best.unwrap_or(HINTS)
     });
     nodes.truncate(MOST_COMPARED);
-    let summaries = nodes.iter().map(|(node, _)| node.summary.clone()).collect();
-    let vectors = work.embed(summaries, TextKind::Passage).await?;
+    let summarised: Vec<&TreeNode> = nodes.iter().map(|(node, _)| node).collect();
+    let vectors = work.summary_vectors(&summarised).await?;
     let mut scored: Vec<Scored> = nodes
         .into_iter()
         .zip(vectors)

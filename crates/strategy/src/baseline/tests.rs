@@ -4,7 +4,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use clew_core::{
     Citation, ClueQuery, Clues, Cost, Error, Evidence, Memory, MemoryUse, Partial, SearchMode,
-    Span, Task, Version,
+    Span, Task, TextKind, Version,
 };
 
 use super::*;
@@ -163,6 +163,23 @@ async fn summary_levels_ranks_nodes_of_all_levels_and_reads_segments_for_them() 
     let entered = world.steps_of("entered");
     assert_eq!(entered[0], "entered d#0.2 from d#1.0");
     assert!(entered[1].starts_with("entered d#1.0 from "), "{entered:?}");
+}
+
+#[tokio::test]
+async fn summary_levels_embeds_no_summary_that_has_a_stored_vector() {
+    let mut world = World::default();
+    let root = node("d", 1, 0, 2);
+    world.tree.tops = vec![root.clone()];
+    world.tree.put(&root, vec![node("d", 0, 0, 0), node("d", 0, 1, 0)]);
+    world.encoder.tell("d#0.1", 0.9);
+    let embedded = |world: &World| {
+        let calls = world.encoder.calls().into_iter();
+        calls.filter(|(_, kind)| *kind == TextKind::Passage).flat_map(|(texts, _)| texts).collect()
+    };
+    world.tree.vectors = Some(world.encoder.stored(&["d#1.0", "d#0.1"]));
+    assert_eq!(read(&world, &SummaryLevels).await, ["d:100", "d:0"]);
+    let only: Vec<String> = embedded(&world);
+    assert_eq!(only, ["d#0.0"]);
 }
 
 #[tokio::test]

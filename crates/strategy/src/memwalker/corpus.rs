@@ -81,6 +81,7 @@ fn node_above(below: &[TreeNode]) -> Option<TreeNode> {
         documents: (from.clone(), to.clone()),
         bytes: below.iter().map(|node| node.bytes).sum(),
         children: u32::try_from(below.len()).unwrap_or(u32::MAX),
+        vector: None,
     })
 }
 

@@ -5,10 +5,10 @@ use clew_core::{Error, Evidence, TextKind, Tree, TreeNode};
 use super::corpus::CorpusLevels;
 use crate::work::{Work, cosine};
 
-/// Maximum number of summaries that are embedded at once. More nodes than that exist only at the
-/// top of a tree that is still being built. Of those, the ones found best are compared by meaning,
-/// the others only by the search.
-const MAX_EMBEDDED: usize = 128;
+/// Maximum number of summaries that are compared with the question at once. More nodes than that
+/// exist only at the top of a tree that is still being built. Of those, the ones found best are
+/// compared by meaning, the others only by the search: their summaries may have to be embedded.
+const MAX_COMPARED: usize = 128;
 
 /// Share of the cosine of question and summary in a score. The rest is how well a passage was
 /// found.
@@ -64,14 +64,14 @@ impl Scorer {
     ) -> Result<Vec<Score>, Error> {
         let tree = work.seams.tree;
         let found: Vec<f32> = nodes.iter().map(|node| self.found(tree, node)).collect();
-        let mut embedded: Vec<usize> = (0..nodes.len()).collect();
-        embedded.sort_by(|&a, &b| found[b].total_cmp(&found[a]));
-        embedded.truncate(MAX_EMBEDDED);
-        let summaries = embedded.iter().map(|&index| nodes[index].summary.clone()).collect();
-        let vectors = work.embed(summaries, TextKind::Passage).await?;
+        let mut compared: Vec<usize> = (0..nodes.len()).collect();
+        compared.sort_by(|&a, &b| found[b].total_cmp(&found[a]));
+        compared.truncate(MAX_COMPARED);
+        let summarised: Vec<&TreeNode> = compared.iter().map(|&index| &nodes[index]).collect();
+        let vectors = work.summary_vectors(&summarised).await?;
         let question = self.question(work).await?;
         let mut scores: Vec<Score> = found.iter().map(|&found| Score::new(0.0, found)).collect();
-        for (index, vector) in embedded.into_iter().zip(vectors) {
+        for (index, vector) in compared.into_iter().zip(vectors) {
             scores[index] = Score::new(cosine(question, &vector), found[index]);
         }
         Ok(scores)

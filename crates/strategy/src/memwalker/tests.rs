@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use clew_core::{AttributeName, ErrorKind, Outcome, ShardIndex, TraceEvent};
+use clew_core::{AttributeName, ErrorKind, Outcome, ShardIndex, TextKind, TraceEvent};
 
 use super::*;
 use crate::testing::{Play, World, document, evidence, node, upper};
@@ -411,6 +411,36 @@ async fn best_first_always_goes_on_at_the_best_node() {
 fn score(event: TraceEvent) -> Option<f32> {
     let TraceEvent::Entered { score, .. } = event else { return None };
     score
+}
+
+#[tokio::test]
+async fn summaries_with_stored_vectors_are_not_embedded_and_scored_the_same() {
+    let call = |kind: TextKind, texts: &[&str]| {
+        (texts.iter().map(|text| (*text).to_owned()).collect::<Vec<String>>(), kind)
+    };
+    let passages = |texts: &[&str]| call(TextKind::Passage, texts);
+    let question = call(TextKind::Query, &["what?"]);
+    let told = scored().encoder;
+    let all = ["a#1.0", "b#1.0", "a#0.0", "a#0.1", "b#0.0"];
+    let tops = passages(&["a#1.0", "b#1.0"]);
+    let (below_a, below_b) = (passages(&["a#0.0", "a#0.1"]), passages(&["b#0.0"]));
+    let (b, second) = (passages(&["b#1.0"]), passages(&["a#0.1"]));
+    let cases = [
+        (told.stored(&all), vec![question.clone()]),
+        (told.stored(&["a#1.0", "b#0.0", "a#0.0"]), vec![b, question.clone(), second]),
+        (("another model".to_owned(), told.stored(&all).1), vec![tops, question, below_b, below_a]),
+    ];
+    for (stored, expected) in cases {
+        let mut world = scored();
+        world.tree.vectors = Some(stored);
+        let plays = vec![Play::Nothing, Play::Nothing, Play::Answer];
+        let answer = walks(&world, plays, MemWalker::BEST_FIRST).await;
+        let scores: Vec<_> = world.trace().into_iter().filter_map(score).collect();
+        assert_eq!(scores, [0.4, 0.3, 0.45, 0.25, 0.2]);
+        let embedded: usize = expected.iter().map(|(texts, _)| texts.len()).sum();
+        assert_eq!(answer.cost.embedded_tokens, embedded as u64);
+        assert_eq!(world.encoder.calls(), expected);
+    }
 }
 
 #[tokio::test]

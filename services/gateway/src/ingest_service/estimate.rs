@@ -62,8 +62,7 @@ pub(super) async fn estimate(
     let memories = memories::estimate(backends, &settings, &samples, &run, deadline).await?;
     let cut = cut(backends, &settings, samples, deadline).await?;
     let builder = backends.graph_builders.rehearsal();
-    let structured =
-        structure::rehearse(builder.as_ref(), &settings, &cut.documents, &run, deadline).await?;
+    let structured = structure::rehearse(builder.as_ref(), &settings, &cut, &run, deadline).await?;
     let made = Made { cut: &cut, structured: &structured, scale: &scale, run: &run };
     let stored = Storage::of(&settings, &made.amounts(), &there);
     let cost = made.cost();
@@ -87,6 +86,7 @@ pub(super) async fn estimate(
         basis: basis.into(),
         sampled_documents: sizes.len() as u64,
         sampled_bytes: sizes.iter().sum::<usize>() as u64,
+        summary_tokens: made.summary_tokens(),
     })
 }
 
@@ -174,6 +174,13 @@ impl Made<'_> {
         let upper = &self.structured.upper;
         let above = self.run.share(upper.nodes, upper.documents);
         self.scale.bytes(self.structured.nodes).saturating_add(above)
+    }
+
+    fn summary_tokens(&self) -> u64 {
+        let upper = &self.structured.upper;
+        let above = self.run.documents as f64 / upper.documents.max(1) as f64;
+        let of_documents = self.structured.summary_tokens * self.scale.by_bytes;
+        (of_documents + upper.summary_tokens * above).ceil() as u64
     }
 
     fn cost(&self) -> structure::Calls {

@@ -182,8 +182,7 @@ impl<S: Shards> ShardRpc<S> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, asked) = convert::tree_query_from_wire(request.into_inner())?;
         let nodes = self.seen(shard)?.tree(&asked, deadline).await?;
-        let nodes = nodes.into_iter().map(memory::tree_node_to_wire).collect();
-        Ok(wire::ReadTreeResponse { nodes })
+        Ok(convert::tree_to_wire(nodes))
     }
 
     async fn read_graph(

@@ -9,7 +9,7 @@ use clew_core::{
     ChunkRef, ChunkText, ClueQuery, CorpusName, Counts, Document, DocumentId, DocumentStatus,
     DraftedClues, Erasure, Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery,
     MemoryRecord, Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch,
-    ShardStore, SnapshotName, Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
+    ShardStore, SnapshotName, Span, StoredDocument, Subgraph, TreeNode, TreeQuery, WantedNodes,
 };
 use clew_index::{Offer, ShardReader, ShardView};
 use clew_runtime::admission::Permit;
@@ -254,12 +254,17 @@ impl ShardSearch for ShardAccess {
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
         let shard = self.handle.shard;
         let work = async |view: ShardView| {
-            Ok(match query {
-                TreeQuery::Tops { first, limit } => {
-                    Box::pin(view.tree_tops(shard, first, *limit)).await?
+            let encoder = query.encoder.as_deref();
+            Ok(match &query.nodes {
+                WantedNodes::Tops { first, limit } => {
+                    Box::pin(view.tree_tops(shard, first, *limit, encoder)).await?
                 }
-                TreeQuery::Roots(documents) => Box::pin(view.tree_roots(documents)).await?,
-                TreeQuery::Children(node) => Box::pin(view.tree_children(shard, node)).await?,
+                WantedNodes::Roots(documents) => {
+                    Box::pin(view.tree_roots(documents, encoder)).await?
+                }
+                WantedNodes::Children(node) => {
+                    Box::pin(view.tree_children(shard, node, encoder)).await?
+                }
             })
         };
         self.search("reading the tree", deadline, work).await

@@ -14,7 +14,7 @@ use clew_core::{
     Filter, GraphBuilder, GraphBuilders, GraphQuery, Grouping, IfThere, Labels, Like, MediaType,
     NoMemoryModel, Priority, ReembedStep, SearchMode, ShardAdmin as _, ShardIndex,
     ShardSearch as _, ShardStore as _, Span, StructureSettings, Summary, SummaryTask, TextKind,
-    Timestamp,
+    Timestamp, TreeNode, TreeQuery, WantedNodes,
 };
 use clew_index::Storage;
 use clew_testkit::{Fault, FaultyStore};
@@ -526,6 +526,8 @@ struct Listening {
     told: Arc<Mutex<Vec<(String, String)>>>,
     /// Number of parts of each summary.
     parts: Arc<Mutex<Vec<usize>>>,
+    /// What each summary says besides.
+    says: &'static str,
 }
 
 impl GraphBuilders for Listening {
@@ -544,7 +546,8 @@ impl GraphBuilder for Listening {
         let summary = |task: &SummaryTask| {
             let parts = task.parts.len();
             self.parts.lock().unwrap().push(parts);
-            Summary { text: format!("It has {parts} parts."), ..Summary::default() }
+            let text = format!("It has {parts} parts.{}", self.says);
+            Summary { text, ..Summary::default() }
         };
         Ok(tasks.iter().map(summary).collect())
     }
@@ -663,5 +666,68 @@ async fn entities_are_stored_with_vectors_and_found_by_them_after_a_restart() {
     // The vector of another model is compared with none of them.
     let none = ask(of(&bench.another, 9)).await;
     assert!(!none.is_compared && none.entities.is_empty(), "{none:?}");
+    bench.stop().await;
+}
+
+/// Returns all nodes of the tree, with the vectors of a model.
+async fn tree(bench: &Bench, encoder: &EncoderIdentity) -> Vec<TreeNode> {
+    let encoder = Some(encoder.fingerprint());
+    let ask = async |nodes: WantedNodes| {
+        let query = TreeQuery { nodes, encoder: encoder.clone() };
+        bench.seen().tree(&query, deadline()).await.unwrap()
+    };
+    let mut found = Vec::new();
+    let mut todo = ask(WantedNodes::Tops { first: Vec::new(), limit: 100 }).await;
+    while let Some(node) = todo.pop() {
+        todo.extend(ask(WantedNodes::Children(node.id.clone())).await);
+        found.push(node);
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trees_are_stored_with_the_vectors_of_their_summaries() {
+    let structure = StructureSettings { segment_tokens: 7, max_children: 8, summary_bytes: 200 };
+    let (config, builders) = (RetrieverConfig::default(), Arc::new(Rules));
+    let bench = Bench::with(&InMemory::new(), None, config, Some(structure), builders).await;
+    for name in NAMES {
+        bench.accept(name, &sentences(10)).await;
+    }
+    bench.until("the trees", |counts| counts.structured == 4).await;
+    let all = ("a".parse().unwrap(), "d".parse().unwrap());
+    let give_up = Instant::now() + PATIENCE;
+    let nodes = loop {
+        let nodes = tree(&bench, &bench.encoder.identity).await;
+        // Four trees of ten segments with three nodes above them, and a node above all.
+        let is_top = |node: &TreeNode| node.documents == all;
+        if nodes.len() > 4 * 13 && nodes.iter().any(is_top) {
+            break nodes;
+        }
+        assert!(Instant::now() < give_up, "{nodes:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let summaries = nodes.iter().map(|node| node.summary.clone()).collect();
+    let embedding =
+        bench.encoder.embed(summaries, TextKind::Passage, Priority::Bulk, deadline()).await;
+    let vectors = embedding.unwrap().into_iter().map(|made| Some(made.vector));
+    assert!(nodes.iter().map(|node| node.vector.clone()).eq(vectors), "{nodes:?}");
+    let others = tree(&bench, &bench.another.identity).await;
+    assert!(others.len() == nodes.len() && others.iter().all(|node| node.vector.is_none()));
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tree_whose_summaries_cannot_be_embedded_is_stored_without_vectors() {
+    let structure = StructureSettings { segment_tokens: 7, max_children: 8, summary_bytes: 200 };
+    let poison = Some((Point::Embedding, Failing::Refuses));
+    let builders = Listening { says: POISON, ..Listening::default() };
+    let (config, builders) = (RetrieverConfig::default(), Arc::new(builders));
+    let bench = Bench::with(&InMemory::new(), poison, config, Some(structure), builders).await;
+    bench.accept("a", &sentences(3)).await;
+    let counts = bench.until("the tree", |counts| counts.structured == 1).await;
+    assert_eq!((counts.retrying, counts.set_aside), (0, 0), "{counts:?}");
+    let nodes = tree(&bench, &bench.encoder.identity).await;
+    assert_eq!(nodes.len(), 4);
+    assert!(nodes.iter().all(|node| node.vector.is_none()), "{nodes:?}");
     bench.stop().await;
 }

@@ -318,6 +318,7 @@ mod tests {
                 summary: String::new(),
                 key: String::new(),
                 extraction: String::new(),
+                vector: None,
             };
             rows.nodes.push(StoredNode {
                 document_id: record.id.clone(),

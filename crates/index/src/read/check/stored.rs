@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use arrow::datatypes::{Float32Type, UInt32Type};
 use clew_core::{ChunkText, DocumentId, Labels, StoredDocument};
-use lancedb::query::QueryBase;
+use lancedb::query::{QueryBase, Select};
 
 use crate::error::Result;
 use crate::read::view::Snapshot;
@@ -14,7 +14,7 @@ use crate::table::filter;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 use crate::table::rows::chunks::ChunkKey;
-use crate::table::rows::nodes::StoredNode;
+use crate::table::rows::nodes::{NodeColumns, StoredNode};
 use crate::table::vectors::is_of_vectors;
 use crate::values::facts::SourceFacts;
 
@@ -57,7 +57,8 @@ pub(super) async fn read<'a>(
     })
     .await?;
     let nodes = snapshot.nodes.query().only_if_expr(filter::documents(ids.clone()));
-    scan(TableKind::Nodes, nodes, |batch| {
+    let columns = NodeColumns::Plain.names();
+    scan(TableKind::Nodes, nodes.select(Select::columns(&columns)), |batch| {
         for node in Rows::new(TableKind::Nodes, batch).nodes()? {
             found.entry(node.document_id.clone()).or_default().nodes.push(node);
         }

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::read::reader::ShardReader;
 use crate::read::structure::nodes::nodes;
 use crate::read::structure::tree::shown;
+use crate::table::rows::nodes::NodeColumns;
 use crate::values::due::DueDocument;
 use crate::values::nodes::{MissingNode, NodeRow};
 
@@ -49,7 +50,7 @@ impl ShardReader {
             snapshot.catalogue.get(id).is_some_and(|record| !record.facts.nodes.is_empty())
         };
         let ids: Vec<&DocumentId> = ids.iter().filter(has_nodes).collect();
-        for node in nodes(&snapshot, ids, None).await? {
+        for node in nodes(&snapshot, ids, None, NodeColumns::WithVectors).await? {
             if Some(node.recipe) == wanted {
                 made.entry((node.document_id, node.version)).or_default().push(node.row);
             }
@@ -76,7 +77,7 @@ impl ShardReader {
         gaps.truncate(limit);
         let children: Vec<CorpusTreeKey> =
             gaps.iter().flat_map(|(_, node)| node.children.iter().copied()).collect();
-        let shown = shown(&snapshot, ShardIndex(0), &children).await?;
+        let shown = shown(&snapshot, ShardIndex(0), &children, None).await?;
         let gap = |(key, node): (&CorpusTreeKey, &CorpusTreeNode)| {
             let parts: Option<Vec<String>> = node
                 .children

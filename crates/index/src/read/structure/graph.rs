@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::read::reader::{ShardReader, ShardView, read_sources};
 use crate::read::structure::nodes::{live, nodes};
 use crate::table::kind::TableKind;
-use crate::table::rows::nodes::StoredNode;
+use crate::table::rows::nodes::{NodeColumns, StoredNode};
 use crate::values::nodes::{DocumentSegments, NodeRow, SegmentNode, StructuredDocument};
 
 impl ShardReader {
@@ -41,7 +41,7 @@ impl ShardReader {
     pub async fn read_segments(&self, ids: &[DocumentId]) -> Result<Vec<DocumentSegments>> {
         let snapshot = self.snapshot();
         let place = Some((0, 0..u32::MAX));
-        let rows = nodes(&snapshot, ids.iter().collect(), place).await?;
+        let rows = nodes(&snapshot, ids.iter().collect(), place, NodeColumns::Plain).await?;
         let mut documents: HashMap<DocumentId, DocumentSegments> = HashMap::new();
         for StoredNode { document_id, version, recipe, title, row } in live(&snapshot, rows) {
             let NodeRow { ordinal, span, .. } = row;
@@ -87,7 +87,8 @@ impl ShardView {
         let least = ids.iter().map(|id| id.ordinal).min().unwrap_or(0);
         let place = Some((0, least..most.saturating_add(1)));
         let mut found = Vec::new();
-        let rows = nodes(&snapshot, documents.into_iter().collect(), place).await?;
+        let documents = documents.into_iter().collect();
+        let rows = nodes(&snapshot, documents, place, NodeColumns::Plain).await?;
         for node in live(&snapshot, rows) {
             let StoredNode { document_id, version, row, .. } = node;
             let id = SegmentId { document_id, version, ordinal: row.ordinal };

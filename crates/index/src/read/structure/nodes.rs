@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use clew_core::DocumentId;
-use lancedb::query::QueryBase;
+use lancedb::query::{QueryBase, Select};
 
 use crate::error::Result;
 use crate::read::view::Snapshot;
@@ -11,7 +11,7 @@ use crate::table::engine::scan;
 use crate::table::filter;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
-use crate::table::rows::nodes::StoredNode;
+use crate::table::rows::nodes::{NodeColumns, StoredNode};
 
 /// Returns rows of nodes of documents, of every version. If `place` is given, only nodes of that
 /// level and range of ordinals.
@@ -19,6 +19,7 @@ pub(super) async fn nodes(
     snapshot: &Snapshot,
     ids: Vec<&DocumentId>,
     place: Option<(u32, Range<u32>)>,
+    columns: NodeColumns,
 ) -> Result<Vec<StoredNode>> {
     let mut found = Vec::new();
     if ids.is_empty() {
@@ -29,7 +30,8 @@ pub(super) async fn nodes(
         Some((level, ordinals)) => of_documents.and(filter::nodes(level, ordinals)),
         None => of_documents,
     };
-    scan(TableKind::Nodes, snapshot.nodes.query().only_if_expr(predicate), |batch| {
+    let query = snapshot.nodes.query().only_if_expr(predicate);
+    scan(TableKind::Nodes, query.select(Select::columns(&columns.names())), |batch| {
         found.extend(Rows::new(TableKind::Nodes, batch).nodes()?);
         Ok(())
     })

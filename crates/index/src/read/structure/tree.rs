@@ -10,18 +10,18 @@ use crate::error::Result;
 use crate::read::reader::ShardView;
 use crate::read::structure::nodes::{live, nodes};
 use crate::read::view::Snapshot;
-use crate::table::column;
 use crate::table::engine::scan;
 use crate::table::filter;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
-use crate::table::rows::nodes::StoredNode;
+use crate::table::rows::nodes::{NodeColumns, StoredNode};
 use crate::values::nodes::CorpusTreeRow;
 
 impl ShardView {
     /// Returns the nodes through which all documents with trees can be reached: the root, or the
     /// nodes below it that exist and that the caller sees. If there are more than `limit`, nodes
-    /// that cover one of the documents `first` come first.
+    /// that cover one of the documents `first` come first. They have the stored vectors of their
+    /// summaries by the model with the fingerprint `encoder`, if it is given.
     ///
     /// # Errors
     /// Returns a storage error.
@@ -30,6 +30,7 @@ impl ShardView {
         shard: ShardIndex,
         first: &[DocumentId],
         limit: usize,
+        encoder: Option<&str>,
     ) -> Result<Vec<TreeNode>> {
         let snapshot = self.snapshot();
         let view = snapshot.upper();
@@ -61,22 +62,27 @@ impl ShardView {
             tops.sort_by_key(|key| !covers(key));
             tops.truncate(limit);
         }
-        let mut shown = shown(&snapshot, shard, &tops).await?;
+        let mut shown = shown(&snapshot, shard, &tops, encoder).await?;
         Ok(tops.iter().filter_map(|key| shown.remove(key)).collect())
     }
 
-    /// Returns the roots of these documents' trees. Documents without a tree are left out.
+    /// Returns the roots of these documents' trees, with vectors as [`Self::tree_tops`] does.
+    /// Documents without a tree are left out.
     ///
     /// # Errors
     /// Returns a storage error.
-    pub async fn tree_roots(&self, ids: &[DocumentId]) -> Result<Vec<TreeNode>> {
+    pub async fn tree_roots(
+        &self,
+        ids: &[DocumentId],
+        encoder: Option<&str>,
+    ) -> Result<Vec<TreeNode>> {
         let snapshot = self.snapshot();
         let seen = ids.iter().filter(|id| snapshot.catalogue.sees(self.access(), id));
-        roots(&snapshot, seen).await.map(|roots| roots.into_values().collect())
+        roots(&snapshot, seen, encoder).await.map(|roots| roots.into_values().collect())
     }
 
-    /// Returns the children of a node, in order. A segment has none, and neither has a node that is
-    /// not visible any more.
+    /// Returns the children of a node, in order, with vectors as [`Self::tree_tops`] does. A
+    /// segment has none, and neither has a node that is not visible any more.
     ///
     /// # Errors
     /// Returns a storage error.
@@ -84,6 +90,7 @@ impl ShardView {
         &self,
         shard: ShardIndex,
         node: &TreeNodeId,
+        encoder: Option<&str>,
     ) -> Result<Vec<TreeNode>> {
         let snapshot = self.snapshot();
         match node {
@@ -91,7 +98,7 @@ impl ShardView {
                 let seen = SeenUpper::new(snapshot.upper(), self.access());
                 let children = seen.get(key).map(|node| node.children.clone());
                 let children = children.unwrap_or_default();
-                let mut shown = shown(&snapshot, shard, &children).await?;
+                let mut shown = shown(&snapshot, shard, &children, encoder).await?;
                 Ok(children.iter().filter_map(|key| shown.remove(key)).collect())
             }
             TreeNodeId::Document { document_id, version, level, ordinal } => {
@@ -106,9 +113,11 @@ impl ShardView {
                 let first = ordinal.saturating_mul(snapshot.max_children);
                 let below = first..first.saturating_add(snapshot.max_children);
                 let place = Some((level - 1, below));
-                let mut children = nodes(&snapshot, vec![document_id], place).await?;
+                let columns = NodeColumns::with_vectors_of(encoder);
+                let mut children = nodes(&snapshot, vec![document_id], place, columns).await?;
                 children.sort_by_key(|child| child.row.ordinal);
-                Ok(live(&snapshot, children).map(|child| tree_node(&snapshot, child)).collect())
+                let shown = |child| tree_node(&snapshot, child, encoder);
+                Ok(live(&snapshot, children).map(shown).collect())
             }
         }
     }
@@ -117,12 +126,14 @@ impl ShardView {
 async fn roots<'a>(
     snapshot: &Snapshot,
     ids: impl Iterator<Item = &'a DocumentId>,
+    encoder: Option<&str>,
 ) -> Result<HashMap<DocumentId, TreeNode>> {
     let ids: Vec<&DocumentId> = ids.collect();
     let mut found = Vec::new();
     if !ids.is_empty() {
         let query = snapshot.nodes.query().only_if_expr(filter::roots(ids));
-        scan(TableKind::Nodes, query, |batch| {
+        let columns = NodeColumns::with_vectors_of(encoder).names();
+        scan(TableKind::Nodes, query.select(Select::columns(&columns)), |batch| {
             found.extend(Rows::new(TableKind::Nodes, batch).nodes()?);
             Ok(())
         })
@@ -130,16 +141,18 @@ async fn roots<'a>(
     }
     let shown = live(snapshot, found).map(|root| {
         let id = root.document_id.clone();
-        (id, tree_node(snapshot, root))
+        (id, tree_node(snapshot, root, encoder))
     });
     Ok(shown.collect())
 }
 
-/// Returns the nodes of these keys that exist, roots of documents or nodes of the corpus tree.
+/// Returns the nodes of these keys that exist, roots of documents or nodes of the corpus tree. They
+/// have the stored vectors of `encoder`.
 pub(super) async fn shown(
     snapshot: &Snapshot,
     shard: ShardIndex,
     keys: &[CorpusTreeKey],
+    encoder: Option<&str>,
 ) -> Result<HashMap<CorpusTreeKey, TreeNode>> {
     let view = snapshot.upper();
     let (upper, documents): (Vec<CorpusTreeKey>, Vec<CorpusTreeKey>) =
@@ -148,13 +161,12 @@ pub(super) async fn shown(
     let places = documents.iter().filter_map(|key| Some((*key, *view.of_key.get(key)?)));
     let ids: Vec<(CorpusTreeKey, &DocumentId)> =
         places.map(|(key, place)| (key, &view.documents[place].0)).collect();
-    let mut of_documents = roots(snapshot, ids.iter().map(|(_, id)| *id)).await?;
+    let mut of_documents = roots(snapshot, ids.iter().map(|(_, id)| *id), encoder).await?;
     shown.extend(ids.iter().filter_map(|(key, id)| Some((*key, of_documents.remove(*id)?))));
     if upper.is_empty() {
         return Ok(shown);
     }
-    let columns = [column::DOCUMENT_ID, column::VERSION, column::RECIPE, column::LEVEL];
-    let columns: Vec<&str> = columns.into_iter().chain([column::KEY, column::SUMMARY]).collect();
+    let columns = NodeColumns::with_vectors_of(encoder).names();
     let query = snapshot.nodes.query().only_if_expr(filter::upper(&upper));
     let mut rows = Vec::new();
     scan(TableKind::Nodes, query.select(Select::columns(&columns)), |batch| {
@@ -162,7 +174,7 @@ pub(super) async fn shown(
         Ok(())
     })
     .await?;
-    for CorpusTreeRow { key, summary, .. } in rows {
+    for CorpusTreeRow { key, summary, vector, .. } in rows {
         let Some(node) = view.tree.get(&key) else { continue };
         let document = |place: usize| view.documents.get(place).map(|(id, _)| id.clone());
         let last = node.documents.end.saturating_sub(1);
@@ -175,13 +187,14 @@ pub(super) async fn shown(
             documents,
             bytes: view.bytes_of(&node.documents),
             children: node.children.len() as u32,
+            vector: vector.and_then(|vector| vector.by(encoder)),
         };
         shown.insert(key, node);
     }
     Ok(shown)
 }
 
-fn tree_node(snapshot: &Snapshot, node: StoredNode) -> TreeNode {
+fn tree_node(snapshot: &Snapshot, node: StoredNode, encoder: Option<&str>) -> TreeNode {
     let StoredNode { document_id, version, title, row, .. } = node;
     let below = match row.level {
         0 => 0,
@@ -200,6 +213,7 @@ fn tree_node(snapshot: &Snapshot, node: StoredNode) -> TreeNode {
         span: Some(row.span),
         documents: (document_id.clone(), document_id),
         children: below,
+        vector: row.vector.and_then(|vector| vector.by(encoder)),
     }
 }
 

@@ -84,6 +84,7 @@ async fn plant_node(shard: &mut ShardWriter, name: &str) {
         summary: TEXT.to_owned(),
         key: String::new(),
         extraction: String::new(),
+        vector: None,
     };
     let nodes = DocumentNodes {
         document_id: id(name),

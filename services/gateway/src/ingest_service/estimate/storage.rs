@@ -30,7 +30,7 @@ pub(super) struct Amounts {
 /// | texts | 286,697 | 1,212,658 |
 /// | `sources/data` | 202,395 | 554,167 |
 /// | chunks; `chunks/data` less the vectors | 585; 361,341 | 2,589; 1,703,106 |
-/// | `nodes/data` | 222,462 | 880,420 |
+/// | `nodes/data` less the vectors | 222,462 | 880,420 |
 /// | words of `sources`, of `chunks` | 121,324; 153,447 | 359,333; 487,579 |
 /// | other indexes of `chunks` | none yet | 55,355 |
 ///
@@ -94,7 +94,8 @@ impl Storage {
                     + chunks as f64 * dimensions * 4.0,
             ),
             nodes: whole(
-                NODES.bytes(nodes, amounts.summary_bytes as f64 + amounts.extraction_bytes as f64),
+                NODES.bytes(nodes, amounts.summary_bytes as f64 + amounts.extraction_bytes as f64)
+                    + nodes as f64 * f64::from(settings.encoder.dimension) * 4.0,
             ),
             indexes: whole((content + keys) * WORDS + scalars * SCALARS + vectors * of_vector),
         }

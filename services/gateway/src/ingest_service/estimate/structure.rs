@@ -12,7 +12,7 @@ use clew_core::{
 };
 
 use super::run::Run;
-use super::sample::CutDocument;
+use super::sample::{Cut, CutDocument};
 
 /// Bytes of a tree node's key.
 const KEY_BYTES: u64 = 32;
@@ -26,6 +26,8 @@ pub(super) struct Structured {
     pub nodes: u64,
     /// Bytes of the nodes' summaries, keys and titles.
     pub summary_bytes: u64,
+    /// Tokens of the nodes' summaries, as they are embedded.
+    pub summary_tokens: f64,
     /// Stored bytes of the extractions.
     pub extraction_bytes: u64,
     pub entities: u64,
@@ -41,6 +43,8 @@ pub(super) struct Upper {
     pub nodes: u64,
     /// Bytes of the nodes' summaries and keys.
     pub summary_bytes: u64,
+    /// Tokens of the nodes' summaries, as they are embedded.
+    pub summary_tokens: f64,
     pub cost: Calls,
 }
 
@@ -80,24 +84,52 @@ impl Add for Calls {
     }
 }
 
+/// Number of tokens of summaries. They have as many tokens per byte as the chunks of the samples,
+/// whose language they share.
+#[derive(Clone, Copy)]
+struct TokenRate {
+    of_byte: f64,
+    /// Maximum number of tokens that the model reads of a text.
+    most: f64,
+}
+
+impl TokenRate {
+    fn of(cut: &Cut, encoder: &EncoderIdentity) -> Self {
+        let of_byte = cut.tokens as f64 / cut.key_bytes.max(1) as f64;
+        Self { of_byte, most: f64::from(encoder.max_tokens) }
+    }
+
+    fn tokens(self, summary: &str) -> f64 {
+        (summary.len() as f64 * self.of_byte).min(self.most)
+    }
+}
+
 /// Builds the trees of documents as the indexer would, with a builder in rehearsal. Then builds the
 /// nodes above as many such documents as the ingestion has, or above [`MOST_BELOW`] if it has more.
 pub(super) async fn rehearse(
     builder: &dyn GraphBuilder,
     settings: &CorpusSettings,
-    documents: &[CutDocument],
+    cut: &Cut,
     run: &Run,
     deadline: Instant,
 ) -> Result<Structured, Error> {
     let Some(structure) = settings.structure else { return Ok(Structured::default()) };
-    let max_bytes = structure.summary_bytes as usize;
+    let (documents, max_bytes) = (cut.documents.as_slice(), structure.summary_bytes as usize);
+    let rate = TokenRate::of(cut, &settings.encoder);
     let shape = |of: &CutDocument| {
         let segments = u32::try_from(of.segments.len()).unwrap_or(u32::MAX);
         DocumentShape::new(segments, structure.max_children)
     };
     let shapes: Vec<DocumentShape> = documents.iter().map(shape).collect();
-    let mut growing =
-        Growing { builder, documents, shapes, max_bytes, deadline, made: Structured::default() };
+    let mut growing = Growing {
+        builder,
+        documents,
+        shapes,
+        max_bytes,
+        rate,
+        deadline,
+        made: Structured::default(),
+    };
     let leaves = growing.leaves().await?;
     let sketches = growing.sketch(&leaves).await?;
     growing.extract(&sketches, &settings.encoder).await?;
@@ -105,7 +137,7 @@ pub(super) async fn rehearse(
     let mut made = growing.made;
     let below = run.documents.min(MOST_BELOW) as usize;
     let roots = roots.iter().cycle().take(below).cloned().collect();
-    made.upper = above(builder, &structure, roots, deadline).await?;
+    made.upper = above(builder, &structure, roots, rate, deadline).await?;
     Ok(made)
 }
 
@@ -116,6 +148,7 @@ struct Growing<'a> {
     shapes: Vec<DocumentShape>,
     /// Maximum bytes of a summary.
     max_bytes: usize,
+    rate: TokenRate,
     deadline: Instant,
     made: Structured,
 }
@@ -260,6 +293,7 @@ impl Growing<'_> {
         let title = &self.documents[document].document.title;
         self.made.nodes += 1;
         self.made.summary_bytes += (summary.len() + title.len()) as u64 + KEY_BYTES;
+        self.made.summary_tokens += self.rate.tokens(summary);
     }
 }
 
@@ -308,6 +342,7 @@ async fn above(
     builder: &dyn GraphBuilder,
     settings: &StructureSettings,
     roots: Vec<String>,
+    rate: TokenRate,
     deadline: Instant,
 ) -> Result<Upper, Error> {
     let max_bytes = settings.summary_bytes as usize;
@@ -336,6 +371,7 @@ async fn above(
             made.cost.add_cost(&summary.cost);
             made.nodes += 1;
             made.summary_bytes += summary.text.len() as u64 + KEY_BYTES;
+            made.summary_tokens += rate.tokens(&summary.text);
             summaries.insert(**key, summary.text);
         }
     }

@@ -307,7 +307,7 @@ impl State {
         let run = move |batch| {
             let structure = async move {
                 match is_upper {
-                    true => deriver.structure_builder.make_upper().await,
+                    true => deriver.try_upper().await,
                     false => deriver.try_structure(batch).await,
                 }
             };
@@ -510,6 +510,17 @@ impl Deriver {
             }
         }
         self.record(failures).await
+    }
+
+    /// Makes the missing nodes above documents.
+    async fn try_upper(&self) -> Result<(), Error> {
+        let deadline = Instant::now() + ENCODER_PATIENCE;
+        let embedder = self.encoders.of(&self.settings.encoder, deadline).await;
+        if let Err(error) = &embedder {
+            let error = error.chain();
+            tracing::warn!(error, "nodes above documents are made without vectors");
+        }
+        self.structure_builder.make_upper(embedder.ok().as_deref()).await
     }
 
     async fn record(&self, failures: Vec<Failure>) -> Result<(), Error> {

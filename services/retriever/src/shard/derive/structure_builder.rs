@@ -7,6 +7,9 @@
 //! before, for this version or an earlier one, are reused. A crash therefore costs at most the work
 //! since the last commit, and a document that grows costs only its new segments and the nodes above
 //! them.
+//!
+//! Before a commit, the summaries of its nodes are embedded, so that no question has to. Nodes
+//! whose summaries cannot be embedded are stored nevertheless.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +20,7 @@ use clew_core::{
     Extraction, ExtractionTask, GraphBuilder, Priority, Recipe, Signs, Span, StoredDocument,
     StructureSettings, Summary, SummaryLevel, SummaryTask, TextKind, Version,
 };
-use clew_index::{CorpusTreeRow, DocumentNodes, NodeRow, SegmentNode, ShardReader};
+use clew_index::{CorpusTreeRow, DocumentNodes, NodeRow, SegmentNode, ShardReader, SummaryVector};
 use clew_runtime::deadline::ask;
 use ractor::ActorRef;
 
@@ -29,7 +32,7 @@ const SEGMENTS_AT_ONCE: usize = 64;
 const UPPER_AT_ONCE: usize = 256;
 /// Bound against a hung graph builder, not an estimate: a model may take minutes for 64 segments.
 const READ_PATIENCE: Duration = Duration::from_secs(3600);
-/// Number of entity names that one call embeds.
+/// Number of entity names, or of summaries, that one call embeds.
 const EMBEDDED_AT_ONCE: usize = 256;
 /// The same as for chunks.
 const EMBED_PATIENCE: Duration = Duration::from_secs(600);
@@ -64,6 +67,14 @@ struct Growing {
     embedded: BTreeSet<EntityKey>,
 }
 
+/// Content of a node.
+#[derive(Default)]
+struct Content {
+    summary: String,
+    extraction: String,
+    vector: Option<SummaryVector>,
+}
+
 /// A node that has to be made, with its key.
 struct Missing {
     document: usize,
@@ -75,7 +86,7 @@ struct Missing {
 
 impl StructureBuilder {
     /// Builds and commits the trees of documents. `cutter` measures segments in tokens, and
-    /// `embedder` embeds entities.
+    /// `embedder` embeds entities and summaries.
     pub(crate) async fn make(
         &self,
         cutter: &Arc<dyn Encoder>,
@@ -93,7 +104,7 @@ impl StructureBuilder {
         for level in 1..=most {
             self.make_level(&mut growing, level).await?;
         }
-        self.commit(&mut growing).await
+        self.commit(embedder.as_ref(), &mut growing).await
     }
 
     /// Cuts documents into segments, and takes over nodes that were made before.
@@ -198,11 +209,12 @@ impl StructureBuilder {
                 .map(|extraction| Ok(SegmentNode::encode(extraction)?))
                 .collect::<Result<_, Error>>()?;
             for ((node, summary), extraction) in some.iter().zip(summaries).zip(extractions) {
-                growing[node.document].put(node, summary, extraction);
+                let content = Content { summary, extraction, vector: None };
+                growing[node.document].put(node, content);
             }
             // If one round is enough, it is committed with the levels above.
             if missing.len() > SEGMENTS_AT_ONCE {
-                self.commit(growing).await?;
+                self.commit(embedder.as_ref(), growing).await?;
             }
         }
         Ok(())
@@ -255,17 +267,22 @@ impl StructureBuilder {
             });
             let summaries = self.summarise(tasks.collect()).await?;
             for (node, summary) in some.iter().zip(summaries) {
-                growing[node.document].put(node, summary.text, String::new());
+                let content = Content { summary: summary.text, ..Content::default() };
+                growing[node.document].put(node, content);
             }
         }
         Ok(())
     }
 
-    async fn commit(&self, growing: &mut [Growing]) -> Result<(), Error> {
-        let documents: Vec<DocumentNodes> = growing.iter_mut().filter_map(Growing::fresh).collect();
+    async fn commit(&self, embedder: &dyn Encoder, growing: &mut [Growing]) -> Result<(), Error> {
+        let mut documents: Vec<DocumentNodes> =
+            growing.iter_mut().filter_map(Growing::fresh).collect();
         if documents.is_empty() {
             return Ok(());
         }
+        let rows = documents.iter_mut().flat_map(|of| &mut of.rows);
+        let summaries = rows.map(|row| (row.summary.as_str(), &mut row.vector));
+        embed_summaries(embedder, summaries.collect()).await;
         let deadline = Instant::now() + COMMIT_PATIENCE;
         let dropped: Vec<DocumentId> = ask(&self.writer, deadline, "committing nodes", |reply| {
             writer::Message::CommitNodes { documents, reply }
@@ -276,8 +293,9 @@ impl StructureBuilder {
         Ok(())
     }
 
-    /// Builds and commits the missing nodes above documents, level by level.
-    pub(crate) async fn make_upper(&self) -> Result<(), Error> {
+    /// Builds and commits the missing nodes above documents, level by level. `embedder` embeds
+    /// their summaries, if there is one.
+    pub(crate) async fn make_upper(&self, embedder: Option<&dyn Encoder>) -> Result<(), Error> {
         let Some(settings) = self.corpus.structure else { return Ok(()) };
         loop {
             let gaps = self.reader.missing_tree_nodes(UPPER_AT_ONCE).await?;
@@ -294,8 +312,13 @@ impl StructureBuilder {
                 key: gap.key,
                 level: gap.level,
                 summary: summary.text,
+                vector: None,
             });
-            let rows = rows.collect();
+            let mut rows: Vec<CorpusTreeRow> = rows.collect();
+            if let Some(embedder) = embedder {
+                let summaries = rows.iter_mut().map(|row| (row.summary.as_str(), &mut row.vector));
+                embed_summaries(embedder, summaries.collect()).await;
+            }
             let deadline = Instant::now() + COMMIT_PATIENCE;
             ask(&self.writer, deadline, "committing nodes above documents", |reply| {
                 writer::Message::CommitUpper { rows, reply }
@@ -340,6 +363,37 @@ async fn embed_entities(
         }
     }
     Ok(())
+}
+
+/// Sets the vectors of summaries that have none by `embedder`. If it fails, the others stay
+/// without: a question embeds their summaries itself.
+async fn embed_summaries(
+    embedder: &dyn Encoder,
+    summaries: Vec<(&str, &mut Option<SummaryVector>)>,
+) {
+    let encoder = embedder.identity().fingerprint();
+    let mut lacking = summaries;
+    lacking.retain(|(summary, vector)| {
+        let has_one = vector.as_ref().is_some_and(|vector| vector.encoder() == encoder);
+        !has_one && !summary.is_empty()
+    });
+    for some in lacking.chunks_mut(EMBEDDED_AT_ONCE) {
+        let texts = some.iter().map(|(summary, _)| (*summary).to_owned()).collect();
+        let deadline = Instant::now() + EMBED_PATIENCE;
+        match embedder.embed(texts, TextKind::Passage, Priority::Bulk, deadline).await {
+            Ok(made) => {
+                for ((_, vector), made) in some.iter_mut().zip(made) {
+                    let (encoder, components) = (encoder.clone(), made.vector);
+                    **vector = SummaryVector::new(encoder, components);
+                }
+            }
+            Err(error) => {
+                let error = error.chain();
+                tracing::warn!(error, "nodes of trees are stored without vectors");
+                return;
+            }
+        }
+    }
 }
 
 fn expect(expected: usize, got: usize) -> Result<(), Error> {
@@ -421,7 +475,8 @@ impl Growing {
         let is_root = self.shape.is_sketched_as_root() && self.node(1, 0).is_none();
         if is_root {
             let root = self.missing(document, 1, 0);
-            self.put(&root, summary.clone(), String::new());
+            let summary = summary.clone();
+            self.put(&root, Content { summary, ..Content::default() });
         }
         self.summary = summary;
     }
@@ -519,14 +574,16 @@ impl Growing {
                     continue;
                 }
                 let Some(row) = of_key.get(&self.key(level, ordinal)) else { continue };
-                let (summary, extraction) = (row.summary.clone(), row.extraction.clone());
-                let (key, span) = (row.key.clone(), self.span(level, ordinal));
-                self.put(&Missing { document: 0, level, ordinal, span, key }, summary, extraction);
+                let NodeRow { summary, extraction, vector, key, .. } = row.clone();
+                let span = self.span(level, ordinal);
+                let node = Missing { document: 0, level, ordinal, span, key };
+                self.put(&node, Content { summary, extraction, vector });
             }
         }
     }
 
-    fn put(&mut self, node: &Missing, summary: String, extraction: String) {
+    fn put(&mut self, node: &Missing, content: Content) {
+        let Content { summary, extraction, vector } = content;
         let row = NodeRow {
             level: node.level,
             ordinal: node.ordinal,
@@ -535,6 +592,7 @@ impl Growing {
             summary,
             key: node.key.clone(),
             extraction,
+            vector,
         };
         self.nodes[node.level as usize][node.ordinal as usize] = Some(row);
         self.fresh.push((node.level, node.ordinal));
