@@ -177,10 +177,7 @@ impl Scatter {
         // A shard that does not answer costs its part of the results, not the whole.
         let until = self.shards.deadline(deadline);
         let asking = |shard: Arc<dyn Shard>| async move {
-            let found = match asked {
-                [asked] => vec![shard.candidates(asked, until).await?],
-                all => shard.candidates_of_all(all, until).await?,
-            };
+            let found = shard.candidates_of_all(asked, until).await?;
             match found.len() == asked.len() {
                 true => Ok((shard.index(), found)),
                 false => Err(Error::internal("a shard returned another number of results")),

@@ -19,7 +19,7 @@ const DEFAULT_MOST: usize = 100;
 /// Maximum number of entities, and of relations, of a part of a graph.
 const MOST: u32 = 10_000;
 /// Maximum bytes of a model's fingerprint.
-pub(crate) const FINGERPRINT_BYTES: usize = 64;
+const FINGERPRINT_BYTES: usize = 64;
 /// Maximum number of edges that a part of a graph reaches beyond its seeds.
 const MOST_HOPS: u32 = 8;
 
@@ -260,12 +260,20 @@ pub fn graph_query_from_wire(
     })
 }
 
-fn like_from_wire(like: wire::Like) -> Result<Like, Error> {
-    let encoder = like.encoder;
-    if encoder.len() > FINGERPRINT_BYTES {
-        let problem = format!("expected at most {FINGERPRINT_BYTES} bytes, got {}", encoder.len());
-        return Err(Error::invalid("query.like.encoder", problem));
+/// Returns the fingerprint of a model from the wire.
+pub(crate) fn fingerprint_from_wire(field: &str, fingerprint: String) -> Result<String, Error> {
+    let got = fingerprint.len();
+    match got <= FINGERPRINT_BYTES {
+        true => Ok(fingerprint),
+        false => {
+            let problem = format!("expected at most {FINGERPRINT_BYTES} bytes, got {got}");
+            Err(Error::invalid(field, problem))
+        }
     }
+}
+
+fn like_from_wire(like: wire::Like) -> Result<Like, Error> {
+    let encoder = fingerprint_from_wire("query.like.encoder", like.encoder)?;
     Ok(Like { encoder, signs: Signs::from_bytes("query.like.signs", &like.signs)? })
 }
 

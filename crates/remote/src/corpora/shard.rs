@@ -178,6 +178,10 @@ impl ShardSearch for RemoteShard {
         queries: &[CandidateQuery],
         deadline: Instant,
     ) -> Result<Vec<Candidates>, Error> {
+        // All releases know how to search for one.
+        if let [query] = queries {
+            return Ok(vec![self.candidates(query, deadline).await?]);
+        }
         let mut found = Vec::with_capacity(queries.len());
         for batch in convert::candidates_batch_to_wire(&self.seen, queries, MAX_BATCH_BYTES) {
             let find = |client| find_together_or_each(client, batch.clone(), deadline);

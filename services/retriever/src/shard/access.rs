@@ -233,15 +233,6 @@ impl ShardSearch for ShardAccess {
         stream::iter(searches).buffered(BATCH_AT_ONCE).try_collect().await
     }
 
-    async fn candidates(
-        &self,
-        query: &CandidateQuery,
-        deadline: Instant,
-    ) -> Result<Candidates, Error> {
-        let _permit = self.handle.searching.try_enter(1)?;
-        self.candidates_in_turn(query, deadline).await
-    }
-
     async fn chunks(
         &self,
         wanted: &[ChunkRef],

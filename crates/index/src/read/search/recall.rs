@@ -33,10 +33,7 @@ pub(crate) async fn measure(snapshot: &Snapshot, wanted: f32) -> Result<()> {
     let probing = table.probing(&vectors.name);
     let fragments = table.fragments().await?;
     let (partitions, rows) = (index.partitions(), fragments.rows());
-    if !probing.is_due(partitions, rows) {
-        return Ok(());
-    }
-    let Some(measuring) = probing.begin() else { return Ok(()) };
+    let Some(measuring) = probing.begin(partitions, rows) else { return Ok(()) };
     let access = Access::all();
     let query = CandidateQuery {
         encoder: String::new(),

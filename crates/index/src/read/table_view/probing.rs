@@ -61,23 +61,30 @@ impl Probing {
 
     /// Returns whether the recall of an index of so many partitions and rows is to be measured.
     pub(crate) fn is_due(&self, partitions: usize, rows: usize) -> bool {
-        let state = self.state();
-        let is_known = state.measured.is_some_and(|measured| {
-            let growth = rows.max(1) as f64 / measured.rows.max(1) as f64;
-            measured.partitions == partitions && (GROWTH.recip()..=GROWTH).contains(&growth)
-        });
-        !is_known && !state.is_measuring && state.questions.len() >= QUESTIONS
+        self.state().is_due(partitions, rows)
     }
 
-    /// Begins a measurement. Returns `None` if one is under way.
-    pub(crate) fn begin(&self) -> Option<Measuring<'_>> {
+    /// Begins a measurement of such an index. Returns `None` if none is due.
+    pub(crate) fn begin(&self, partitions: usize, rows: usize) -> Option<Measuring<'_>> {
         let mut state = self.state();
-        let is_free = !std::mem::replace(&mut state.is_measuring, true);
-        is_free.then(|| Measuring { probing: self, questions: state.questions.clone().into() })
+        state.is_due(partitions, rows).then(|| {
+            state.is_measuring = true;
+            Measuring { probing: self, questions: state.questions.clone().into() }
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_due(&self, partitions: usize, rows: usize) -> bool {
+        let is_known = self.measured.is_some_and(|measured| {
+            let growth = rows.max(1) as f64 / measured.rows.max(1) as f64;
+            measured.partitions == partitions && (GROWTH.recip()..=GROWTH).contains(&growth)
+        });
+        !is_known && !self.is_measuring && self.questions.len() >= QUESTIONS
     }
 }
 
@@ -116,9 +123,9 @@ mod tests {
         assert!(!probing.is_due(100, 1_000), "there are too few questions");
         probing.asked(&[0.5]);
         assert!(probing.is_due(100, 1_000));
-        let measuring = probing.begin().unwrap();
+        let measuring = probing.begin(100, 1_000).unwrap();
         assert_eq!(measuring.questions.len(), QUESTIONS);
-        assert!(probing.begin().is_none() && !probing.is_due(100, 1_000));
+        assert!(probing.begin(100, 1_000).is_none() && !probing.is_due(100, 1_000));
         measuring.finish(IndexRecall { share: 0.9, probes: 7, partitions: 100, rows: 1_000 });
         assert_eq!(probing.probes(), 7);
         for (partitions, rows, is_due) in [
@@ -131,7 +138,7 @@ mod tests {
             assert_eq!(probing.is_due(partitions, rows), is_due, "{partitions} {rows}");
         }
         // One that ends early changes nothing, and another can begin.
-        drop(probing.begin().unwrap());
+        drop(probing.begin(101, 1_000).unwrap());
         assert_eq!(probing.probes(), 7);
         assert!(probing.is_due(101, 1_000));
     }
@@ -142,7 +149,7 @@ mod tests {
         for number in 0..=QUESTIONS {
             probing.asked(&[number as f32]);
         }
-        let questions = probing.begin().unwrap().questions.clone();
+        let questions = probing.begin(100, 1_000).unwrap().questions.clone();
         assert_eq!((questions.len(), questions[0][0]), (QUESTIONS, 1.0));
     }
 }

@@ -6,11 +6,8 @@ use clew_core::{
 };
 
 use super::{ShardRefWithAccess, malformed, missing, optional_time, shard_from_wire};
-use crate::convert::{query, timestamp_to_wire};
+use crate::convert::{memory, query, timestamp_to_wire};
 use crate::shard::v1 as wire;
-
-/// Maximum bytes of the fingerprint of a model.
-const FINGERPRINT_BYTES: usize = 64;
 
 /// Converts a search for candidates for the wire.
 pub fn candidates_to_wire(
@@ -89,11 +86,9 @@ fn candidate_query_from_wire(
     let mode = query::search_mode_from_wire(request.mode, violations);
     let grouping = query::grouping_from_wire(request.grouping, violations);
     let filter = query::filter_from_wire(request.filter.unwrap_or_default(), violations);
-    if request.encoder.len() > FINGERPRINT_BYTES {
-        violations.push("encoder", format!("expected at most {FINGERPRINT_BYTES} bytes"));
-    }
+    let encoder = violations.take(memory::fingerprint_from_wire("encoder", request.encoder));
     CandidateQuery {
-        encoder: request.encoder,
+        encoder: encoder.unwrap_or_default(),
         text: request.text,
         vector: Some(request.vector).filter(|vector| !vector.is_empty()),
         mode,

@@ -5,7 +5,6 @@ use clew_core::{
 };
 
 use super::{ShardRefWithAccess, shard_from_wire};
-use crate::convert::memory::FINGERPRINT_BYTES;
 use crate::convert::{document_id, memory};
 use crate::shard::v1 as wire;
 
@@ -38,10 +37,7 @@ pub fn tree_query_from_wire(
     let ids = |field: &str, ids: Vec<String>| {
         ids.iter().map(|id| document_id(field, id)).collect::<Result<Vec<_>, Error>>()
     };
-    if request.encoder.len() > FINGERPRINT_BYTES {
-        let problem = format!("expected at most {FINGERPRINT_BYTES} bytes");
-        return Err(Error::invalid("encoder", problem));
-    }
+    let encoder = memory::fingerprint_from_wire("encoder", request.encoder)?;
     let nodes = match request.wanted {
         Some(Wanted::Tops(tops)) => {
             WantedNodes::Tops { first: ids("tops.first", tops.first)?, limit: tops.limit as usize }
@@ -54,7 +50,7 @@ pub fn tree_query_from_wire(
         }
         None => return Err(Error::invalid("wanted", "expected one of tops, roots, parent")),
     };
-    let encoder = Some(request.encoder).filter(|encoder| !encoder.is_empty());
+    let encoder = Some(encoder).filter(|encoder| !encoder.is_empty());
     Ok((shard_from_wire(request.shard)?, TreeQuery { nodes, encoder }))
 }
 
