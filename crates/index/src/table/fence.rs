@@ -25,6 +25,10 @@
 //! commit. If the stored manifest is its own, the tip moves to it. Any other manifest means that
 //! another owner took over.
 //!
+//! A put that happens late, after the owner looked whether it had happened, adds rows of which the
+//! owner knows nothing. It would write them once more, and the engine would let it: it moves a
+//! commit behind versions that it finds. So commits fail until the owner has looked again.
+//!
 //! # Requirements on the storage
 //!
 //! All users of the storage must see at once what one of them put or removed. This holds for a
@@ -63,6 +67,9 @@ pub(crate) struct Fence {
 struct State {
     /// Newest version that is known to be this owner's, or that existed when it opened the table.
     tip: u64,
+    /// Version that the owner's memory equals: the tip, or one before it if a put of its own was
+    /// found to have happened after all.
+    known: u64,
     /// Tag of the tip's manifest.
     tip_tag: Tag,
     /// Puts of the version after the tip whose outcome is unknown.
@@ -87,7 +94,8 @@ impl Fence {
     ) -> Result<()> {
         let mut state = self.state.lock().await;
         let tip_tag = store.inner.head(&manifest.path).await?.e_tag;
-        *state = State { tip: manifest.version, tip_tag, ..State::default() };
+        let version = manifest.version;
+        *state = State { tip: version, known: version, tip_tag, ..State::default() };
         Ok(())
     }
 
@@ -101,6 +109,11 @@ impl Fence {
         state.settle().await?;
         state.is_breached |= seen > state.tip;
         if state.is_breached { Err(refused(seen, state.tip)) } else { Ok(state.tip) }
+    }
+
+    /// Notes that the owner's memory is being made from `version`, so that commits may follow it.
+    pub(crate) async fn follows(&self, version: u64) {
+        self.state.lock().await.known = version;
     }
 
     /// Returns whether no other owner had committed when the storage was seen to have the version
@@ -185,8 +198,8 @@ impl State {
         if self.is_breached {
             return Err(refused(version, self.tip));
         }
-        if version <= self.tip {
-            return Err(late(version));
+        if version <= self.tip || self.known < self.tip {
+            return Err(late(self.tip));
         }
         let is_full = |undecided: &Undecided| undecided.manifests.len() >= MAX_UNDECIDED;
         if self.undecided.as_ref().is_some_and(is_full) {
@@ -247,7 +260,7 @@ impl CommitHandler for Fence {
             },
         };
         match ours {
-            Some(found) if found == bytes => {}
+            Some(found) if found == bytes => state.known = version,
             Some(_) => return Err(late(version).into()),
             None => return Err(refused(version, state.tip).into()),
         }

@@ -85,6 +85,7 @@ impl Stored {
             let seen = self.run(Operation::Read, self.table.version()).await?;
             let tip = async { Ok(self.fence.tip(seen).await?) };
             if self.run(Operation::Refresh, tip).await? == seen {
+                self.fence.follows(seen).await;
                 return Ok(());
             }
         }
@@ -245,5 +246,22 @@ mod tests {
         table.refresh().await.unwrap();
         commit(&table).await.unwrap();
         assert_eq!(newest(&table).await, tip + 3);
+
+        // It happens after this owner looked, and the engine moves the next commit behind it.
+        faulty.next(Fault::Late);
+        commit_blindly(&table, &store, tip + 4).await.unwrap_err();
+        table.refresh().await.unwrap();
+        faulty.arrives().await.unwrap();
+        for _ in 0..2 {
+            let error = commit_blindly(&table, &store, tip + 5).await.unwrap_err();
+            assert!(!matches!(error, lance_core::Error::Fenced { .. }), "{error:?}");
+            commit(&table).await.unwrap_err();
+        }
+        assert_eq!(newest(&table).await, tip + 4);
+        table.confirm_owned().await.unwrap();
+        commit_blindly(&table, &store, tip + 5).await.unwrap_err();
+        table.refresh().await.unwrap();
+        commit(&table).await.unwrap();
+        assert_eq!(newest(&table).await, tip + 5);
     }
 }
