@@ -46,7 +46,8 @@
 //! What it must know of a row is in memory by fragment (`read/resident.rs`): the document version
 //! that the row belongs to, the directions of vectors as far as there is room ([`VectorMemory`]),
 //! and the words of rows that the text index does not cover yet. What is read of indexes stays in
-//! memory as well ([`IndexMemory`]). Fragments never change, so views share what is known of them.
+//! memory as well ([`IndexMemory`]), and so do texts that were shown lately ([`TextMemory`]).
+//! Fragments never change, so views share what is known of them.
 //!
 //! # Modules
 //!
@@ -108,4 +109,5 @@ pub use values::nodes::{
     StructuredDocument, SummaryVector,
 };
 pub use values::offer::{Offer, OfferResult};
+pub use values::text_memory::TextMemory;
 pub use values::vector_memory::VectorMemory;

@@ -8,6 +8,7 @@ use crate::catalogue::record::Wanted;
 use crate::error::{Error, Result};
 use crate::storage::session::IndexMemory;
 use crate::table::vectors::VectorColumn;
+use crate::values::text_memory::TextMemory;
 use crate::values::vector_memory::VectorMemory;
 
 /// Settings that a shard is opened with.
@@ -40,6 +41,8 @@ pub struct SearchMemory {
     pub vectors: VectorMemory,
     /// Memory for what searches read of indexes.
     pub indexes: IndexMemory,
+    /// Memory for the texts of passages that searches showed.
+    pub texts: TextMemory,
 }
 
 impl ShardSettings {

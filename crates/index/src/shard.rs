@@ -227,9 +227,9 @@ impl HandedOn {
     /// Starts with the fragments of `chunks`. Those of `sources` are read when whole documents are
     /// searched.
     fn new(chunks: Fragments, settings: &ShardSettings) -> Self {
-        let memory = &settings.memory.vectors;
-        let sources = Handed::new(Fragments::default(), memory.clone());
-        Self { chunks: Handed::new(chunks, memory.clone()), sources }
+        let memory = &settings.memory;
+        let sources = Handed::new(Fragments::default(), memory);
+        Self { chunks: Handed::new(chunks, memory), sources }
     }
 }
 

@@ -8,5 +8,6 @@ pub(crate) mod failure;
 pub(crate) mod ids;
 pub(crate) mod nodes;
 pub(crate) mod offer;
+pub(crate) mod text_memory;
 pub(crate) mod vector;
 pub(crate) mod vector_memory;

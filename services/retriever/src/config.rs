@@ -6,7 +6,7 @@ use clew_cluster::RedisHealth;
 use clew_core::{CorpusSettings, Error, ErrorKind, Unusable, Violations};
 use clew_index::{
     IndexMemory, ObjectStoreSettings, Probed, Registry, SearchMemory, Snapshots, StorageUrl,
-    VectorMemory,
+    TextMemory, VectorMemory,
 };
 use clew_runtime::fair_queue::{FairQueue, two_per_core};
 use schemars::JsonSchema;
@@ -236,6 +236,10 @@ pub struct RetrieverConfig {
     /// 2^50; about 370 bytes for each chunk with a vector of 384 dimensions, so 512 MiB holds the
     /// indexes of 1.4 million chunks. What is not in memory is read when a search needs it.
     pub index_memory_bytes: u64,
+    /// Maximum bytes of texts of passages that searches keep in memory once they returned them, for
+    /// all shards of this process, up to 2^50; 64 MiB holds about 100,000 passages of a hundred
+    /// words. Other texts are read from files.
+    pub text_memory_bytes: u64,
     /// Share, in percent, of the ten nearest chunks that searches with a vector index are to find,
     /// 50 to 100. Each shard measures it with the newest questions that it was asked, and searches
     /// read as much of its index as that takes. A larger value makes searches slower.
@@ -267,6 +271,7 @@ impl Default for RetrieverConfig {
             search_wait_ms: 2_000,
             vector_memory_bytes: 1 << 30,
             index_memory_bytes: 512 << 20,
+            text_memory_bytes: 64 << 20,
             recall_percent: 99,
             maintenance_interval_secs: 5,
             check_interval_secs: 60,
@@ -300,6 +305,7 @@ impl RetrieverConfig {
         within("search_wait_ms", self.search_wait_ms, 1, 60_000);
         within("vector_memory_bytes", self.vector_memory_bytes, 0, 1 << 50);
         within("index_memory_bytes", self.index_memory_bytes, 0, 1 << 50);
+        within("text_memory_bytes", self.text_memory_bytes, 0, 1 << 50);
         within("recall_percent", self.recall_percent.into(), 50, 100);
         within("maintenance_interval_secs", self.maintenance_interval_secs, 1, 86_400);
         within("check_interval_secs", self.check_interval_secs, 1, 86_400);
@@ -320,6 +326,7 @@ impl RetrieverConfig {
         let memory = SearchMemory {
             vectors: VectorMemory::new(self.vector_memory_bytes),
             indexes: IndexMemory::new(self.index_memory_bytes),
+            texts: TextMemory::new(self.text_memory_bytes),
         };
         Resources::new(searches, memory, recall)
     }

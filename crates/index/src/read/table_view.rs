@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow::record_batch::RecordBatch;
-use clew_core::{Access, Filter};
+use clew_core::{Access, ChunkText, Filter};
 use clew_vectors::Directions;
 use lance::Dataset;
 
@@ -24,10 +24,12 @@ use crate::read::resident::{Fragments, parts};
 use crate::read::table_view::probing::{IndexRecall, Probing};
 use crate::read::table_view::text_index::TextIndex;
 use crate::read::table_view::vector_index::NearestIndex;
+use crate::settings::SearchMemory;
 use crate::table::engine::scan_fragments;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 use crate::table::vectors::StoredVectors;
+use crate::values::text_memory::TableTexts;
 use crate::values::vector_memory::VectorMemory;
 
 /// What one view of a table hands on to the next: the fragments that were read, and what searches
@@ -44,6 +46,8 @@ struct Shared {
     /// Columns of vectors whose directions are in memory.
     columns: Mutex<BTreeSet<String>>,
     memory: VectorMemory,
+    /// What searches showed of rows.
+    texts: TableTexts,
     /// Held while directions are read.
     reading: tokio::sync::Mutex<()>,
     /// Whether searches left something to be done for the next ones.
@@ -54,7 +58,8 @@ struct Shared {
 
 impl Handed {
     /// Starts with fragments that were read already.
-    pub(crate) fn new(fragments: Fragments, memory: VectorMemory) -> Self {
+    pub(crate) fn new(fragments: Fragments, memory: &SearchMemory) -> Self {
+        let (memory, texts) = (memory.vectors.clone(), TableTexts::new(memory.texts.clone()));
         let (fragments, columns) = (Mutex::new(fragments), Mutex::default());
         let (words, reading) = (AtomicBool::new(false), tokio::sync::Mutex::default());
         let (is_upkeep_due, probing) = (AtomicBool::new(false), Mutex::default());
@@ -63,6 +68,7 @@ impl Handed {
             words,
             columns,
             memory,
+            texts,
             reading,
             is_upkeep_due,
             probing,
@@ -71,6 +77,16 @@ impl Handed {
 
     fn fragments(&self) -> MutexGuard<'_, Fragments> {
         self.0.fragments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the fragments. Texts of rows whose fragment is gone, among them those of forgotten
+    /// documents, leave the memory with it.
+    fn replace(&self, fragments: Fragments) {
+        let mut before = self.fragments();
+        if before.iter().any(|fragment| fragments.get(fragment.id()).is_none()) {
+            self.0.texts.retain(|row| fragments.get(parts(row).0).is_some());
+        }
+        *before = fragments;
     }
 
     fn columns(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -105,7 +121,7 @@ impl TableView {
         let read = || async {
             let known = self.handed.fragments().clone();
             let fragments = Fragments::of(self.kind, &self.dataset, &known).await?;
-            *self.handed.fragments() = fragments.clone();
+            self.handed.replace(fragments.clone());
             Ok(fragments)
         };
         once(&self.fragments, read).await
@@ -114,6 +130,24 @@ impl TableView {
     /// Returns the storage engine's handle.
     pub(crate) fn dataset(&self) -> &Arc<Dataset> {
         &self.dataset
+    }
+
+    /// Returns what is shown of those rows that are in memory.
+    pub(crate) fn texts_in_memory(&self, rows: &BTreeSet<u64>) -> HashMap<u64, Arc<ChunkText>> {
+        rows.iter().filter_map(|&row| Some((row, self.handed.0.texts.get(row)?))).collect()
+    }
+
+    /// Keeps what is shown of rows in memory, but of rows whose fragment is gone.
+    pub(crate) fn keep_texts<'t>(
+        &self,
+        texts: impl IntoIterator<Item = (u64, &'t Arc<ChunkText>)>,
+    ) {
+        let fragments = self.handed.fragments();
+        for (row, shown) in texts {
+            if fragments.get(parts(row).0).is_some() {
+                self.handed.0.texts.keep(row, Arc::clone(shown));
+            }
+        }
     }
 
     /// Returns the rows that a caller and a filter allow.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clew_core::{Access, Timestamp};
+use clew_core::{Access, SearchMode, Timestamp};
 use clew_index::{Error, MaintenanceStep, Tuning};
 
 use crate::fixture::{Fixture, Search, document, files_containing, id};
@@ -41,6 +41,27 @@ async fn assert_others_untouched(fixture: &Fixture) {
     assert_eq!(fixture.reader().counts().documents, 40);
     let found = Search { limit: 50, ..Search::new("plain text") }.run(&fixture.reader()).await;
     assert_eq!((found.dense.len(), found.sparse.len()), (40, 40));
+}
+
+#[tokio::test]
+async fn after_erasing_memory_does_not_hold_the_text_either() {
+    let mut fixture = marked().await;
+    let texts = fixture.shard.settings().memory.texts.clone();
+    let of_all = Search { limit: 50, mode: SearchMode::Sparse, ..Search::new("plain text") };
+    of_all.run(&fixture.reader()).await;
+    let of_others = texts.taken();
+    let found = Search::new(MARKER).run(&fixture.reader()).await;
+    assert_eq!(found.sparse.len(), 1);
+    assert!(0 < of_others && of_others < texts.taken());
+    fixture.shard.forget(&[id("secret")]).await.unwrap();
+    fixture.shard.erase(PATIENCE).await.unwrap();
+    assert_eq!(texts.taken(), 0);
+    of_all.run(&fixture.reader()).await;
+    assert_eq!(texts.taken(), of_others);
+    of_all.run(&fixture.reader()).await;
+    assert_eq!(texts.taken(), of_others);
+    drop(fixture.shard);
+    assert_eq!(texts.taken(), 0);
 }
 
 #[tokio::test]

@@ -316,6 +316,7 @@ fn observe() {
             };
             tell(sum(|memory| memory.vectors.taken()), &[label("part", "vectors")]);
             tell(sum(|memory| memory.indexes.taken()), &[label("part", "indexes")]);
+            tell(sum(|memory| memory.texts.taken()), &[label("part", "texts")]);
         });
         tables("clew_table_rows", "", "Rows of a table.", |table| table.rows);
         tables(

@@ -1,6 +1,7 @@
 //! Reads what is shown of ranked rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use clew_core::{Access, Candidates, ChunkId, ChunkRef, ChunkText, Hit};
 use lance::dataset::ProjectionRequest;
@@ -31,16 +32,32 @@ pub(crate) async fn chunks(
     };
     let rows: BTreeMap<u64, &ChunkRef> =
         wanted.iter().filter_map(|chunk| Some((row_of(chunk)?, chunk))).collect();
-    let mut texts = read_rows(snapshot, rows.keys().copied().collect()).await?;
-    let chunk = |(row, chunk): (u64, &ChunkRef)| Some((chunk.clone(), texts.remove(&row)?));
+    let texts = read_rows(snapshot, rows.keys().copied().collect()).await?;
+    let chunk =
+        |(row, chunk): (u64, &ChunkRef)| Some((chunk.clone(), ChunkText::clone(texts.get(&row)?)));
     Ok(rows.into_iter().filter_map(chunk).collect())
 }
 
-async fn read_rows(snapshot: &Snapshot, rows: Vec<u64>) -> Result<HashMap<u64, ChunkText>> {
-    use column::*;
-    if rows.is_empty() {
-        return Ok(HashMap::new());
+/// Returns what is shown of rows, from memory if it was shown lately.
+async fn read_rows(
+    snapshot: &Snapshot,
+    mut rows: BTreeSet<u64>,
+) -> Result<HashMap<u64, Arc<ChunkText>>> {
+    let mut texts = snapshot.chunk_rows.texts_in_memory(&rows);
+    rows.retain(|row| !texts.contains_key(row));
+    if !rows.is_empty() {
+        let read = read_from_files(snapshot, rows.into_iter().collect()).await?;
+        snapshot.chunk_rows.keep_texts(read.iter().map(|(row, shown)| (*row, shown)));
+        texts.extend(read);
     }
+    Ok(texts)
+}
+
+async fn read_from_files(
+    snapshot: &Snapshot,
+    rows: Vec<u64>,
+) -> Result<Vec<(u64, Arc<ChunkText>)>> {
+    use column::*;
     let dataset = snapshot.chunk_rows.dataset();
     let columns = [SPAN_START, SPAN_END, TEXT, TITLE, EVENT_TIME];
     let read = async {
@@ -52,7 +69,7 @@ async fn read_rows(snapshot: &Snapshot, rows: Vec<u64>) -> Result<HashMap<u64, C
     if texts.len() != rows.len() {
         return Err(lost());
     }
-    Ok(rows.into_iter().zip(texts).collect())
+    Ok(rows.into_iter().zip(texts.into_iter().map(Arc::new)).collect())
 }
 
 fn lost() -> Error {
@@ -73,8 +90,7 @@ impl Search<'_> {
         let texts = match self.query.with_texts {
             true => {
                 let rows = dense.iter().chain(&sparse).map(|ranked| ranked.row);
-                let rows: BTreeSet<u64> = rows.collect();
-                Some(read_rows(self.snapshot, rows.into_iter().collect()).await?)
+                Some(read_rows(self.snapshot, rows.collect()).await?)
             }
             false => None,
         };
@@ -85,9 +101,16 @@ impl Search<'_> {
         Ok(Candidates { dense: dense?, sparse: sparse?, attainable })
     }
 
-    fn hit(&self, ranked: &Ranked<'_>, texts: Option<&HashMap<u64, ChunkText>>) -> Result<Hit> {
+    fn hit(
+        &self,
+        ranked: &Ranked<'_>,
+        texts: Option<&HashMap<u64, Arc<ChunkText>>>,
+    ) -> Result<Hit> {
         let &Ranked { row, owner, ordinal, score } = ranked;
-        let shown = texts.map(|texts| texts.get(&row).cloned().ok_or_else(lost)).transpose()?;
+        let text = |texts: &HashMap<u64, Arc<ChunkText>>| {
+            texts.get(&row).map(|shown| ChunkText::clone(shown))
+        };
+        let shown = texts.map(|texts| text(texts).ok_or_else(lost)).transpose()?;
         let (document_id, version) = (owner.document_id.clone(), owner.version);
         let chunk_id = ChunkId::derive(&self.snapshot.corpus, &document_id, version, ordinal);
         Ok(Hit { chunk_id, document_id, version, ordinal, score, shown })
