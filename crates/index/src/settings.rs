@@ -12,7 +12,7 @@ use crate::values::text_memory::TextMemory;
 use crate::values::vector_memory::VectorMemory;
 
 /// Settings that a shard is opened with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ShardSettings {
     /// Corpus of the shard. Chunk ids are derived from it.
     pub corpus: CorpusName,
@@ -35,7 +35,7 @@ pub struct ShardSettings {
 }
 
 /// Memory that searches of all shards of a process share. Clones share it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct SearchMemory {
     /// Room for the directions of vectors.
     pub vectors: VectorMemory,

@@ -138,14 +138,11 @@ impl TableView {
     }
 
     /// Keeps what is shown of rows in memory, but of rows whose fragment is gone.
-    pub(crate) fn keep_texts<'t>(
-        &self,
-        texts: impl IntoIterator<Item = (u64, &'t Arc<ChunkText>)>,
-    ) {
+    pub(crate) fn keep_texts(&self, texts: &[(u64, Arc<ChunkText>)]) {
         let fragments = self.handed.fragments();
         for (row, shown) in texts {
-            if fragments.get(parts(row).0).is_some() {
-                self.handed.0.texts.keep(row, Arc::clone(shown));
+            if fragments.get(parts(*row).0).is_some() {
+                self.handed.0.texts.keep(*row, Arc::clone(shown));
             }
         }
     }

@@ -42,15 +42,6 @@ impl Default for IndexMemory {
     }
 }
 
-/// The same memory is equal.
-impl PartialEq for IndexMemory {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for IndexMemory {}
-
 impl fmt::Debug for IndexMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IndexMemory").field("taken", &self.taken()).finish_non_exhaustive()

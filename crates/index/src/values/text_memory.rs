@@ -54,15 +54,6 @@ impl Default for TextMemory {
     }
 }
 
-/// The same memory is equal.
-impl PartialEq for TextMemory {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for TextMemory {}
-
 impl fmt::Debug for TextMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TextMemory").field("taken", &self.taken()).finish_non_exhaustive()

@@ -41,15 +41,6 @@ impl Default for VectorMemory {
     }
 }
 
-/// The same room is equal.
-impl PartialEq for VectorMemory {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for VectorMemory {}
-
 /// Room that is taken until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reserved {

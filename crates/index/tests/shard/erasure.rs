@@ -1,4 +1,4 @@
-//! Tests that forgotten text leaves the disk, whatever is interrupted.
+//! Tests that forgotten text leaves the disk and the memory, whatever is interrupted.
 
 use std::time::Duration;
 

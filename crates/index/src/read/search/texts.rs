@@ -33,8 +33,9 @@ pub(crate) async fn chunks(
     let rows: BTreeMap<u64, &ChunkRef> =
         wanted.iter().filter_map(|chunk| Some((row_of(chunk)?, chunk))).collect();
     let texts = read_rows(snapshot, rows.keys().copied().collect()).await?;
-    let chunk =
-        |(row, chunk): (u64, &ChunkRef)| Some((chunk.clone(), ChunkText::clone(texts.get(&row)?)));
+    let chunk = |(row, chunk): (u64, &ChunkRef)| {
+        Some((chunk.clone(), texts.get(&row).map(Arc::as_ref).cloned()?))
+    };
     Ok(rows.into_iter().filter_map(chunk).collect())
 }
 
@@ -47,7 +48,7 @@ async fn read_rows(
     rows.retain(|row| !texts.contains_key(row));
     if !rows.is_empty() {
         let read = read_from_files(snapshot, rows.into_iter().collect()).await?;
-        snapshot.chunk_rows.keep_texts(read.iter().map(|(row, shown)| (*row, shown)));
+        snapshot.chunk_rows.keep_texts(&read);
         texts.extend(read);
     }
     Ok(texts)
@@ -107,9 +108,7 @@ impl Search<'_> {
         texts: Option<&HashMap<u64, Arc<ChunkText>>>,
     ) -> Result<Hit> {
         let &Ranked { row, owner, ordinal, score } = ranked;
-        let text = |texts: &HashMap<u64, Arc<ChunkText>>| {
-            texts.get(&row).map(|shown| ChunkText::clone(shown))
-        };
+        let text = |texts: &HashMap<u64, Arc<ChunkText>>| texts.get(&row).map(Arc::as_ref).cloned();
         let shown = texts.map(|texts| text(texts).ok_or_else(lost)).transpose()?;
         let (document_id, version) = (owner.document_id.clone(), owner.version);
         let chunk_id = ChunkId::derive(&self.snapshot.corpus, &document_id, version, ordinal);
