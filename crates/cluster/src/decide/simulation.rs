@@ -21,7 +21,7 @@ use crate::placement;
 /// Number of small clusters that are simulated unless `CLEW_SIMULATION_SEEDS` says otherwise.
 const SEEDS: u64 = 20;
 /// Number of retrievers of the measured cluster unless `CLEW_SIMULATION_NODES` says otherwise.
-const NODES: usize = 30;
+const NODES: u64 = 30;
 const SHARDS_PER_NODE: usize = 100;
 
 fn variable(name: &str) -> Option<u64> {
@@ -99,16 +99,22 @@ fn whatever_happens_to_a_cluster_no_two_owners_commit_and_no_shard_waits_for_lon
         Some(seed) => seed..seed + 1,
         None => 0..variable("CLEW_SIMULATION_SEEDS").unwrap_or(SEEDS),
     };
-    let mut longest = (Duration::ZERO, 0);
+    let (mut longest, mut of_bound) = ((Duration::ZERO, 0), 0.0_f64);
     let count = seeds.end - seeds.start;
     for seed in seeds {
         let _repeat = Repeat(seed);
         let mut world = troubled(|_| {}, seed);
         heal(&mut world);
         longest = longest.max((world.longest_absence, seed));
+        of_bound = of_bound.max(world.of_bound);
     }
     let (longest, seed) = longest;
-    println!("{count} seeds; the longest absence of an owner was {longest:?}, with seed {seed}");
+    println!(
+        "{count} seeds; the longest absence of an owner was {longest:?}, with seed {seed}; the \
+         bound is {:?} and the wait for a turn, of which at most {:.0} % passed",
+        world::longest_absence(),
+        100.0 * of_bound,
+    );
 }
 
 #[test]
@@ -136,19 +142,9 @@ fn two_holders_are_noticed_where_nodes_believe_a_lease_for_too_long() {
     assert!(is_noticed(|setting| setting.believed_ttl = LEASE_TTL * 3, "as well"));
 }
 
-/// What happened in a part of a run.
-struct Part {
-    what: &'static str,
-    lasted: Duration,
-    absence: Duration,
-    moved: usize,
-    commands: f64,
-    leases: f64,
-    records: f64,
-}
-
-/// Lets something happen to a cluster at rest, and waits until it is at rest again.
-fn part(world: &mut World, what: &'static str, faults: &[(u64, Fault)]) -> Part {
+/// Lets something happen to a cluster at rest, and waits until it is at rest again. Prints what it
+/// took, and returns how many shards moved.
+fn part(world: &mut World, what: &str, faults: &[(u64, Fault)]) -> usize {
     let (start, asked, moves) = (world.now, world.asked, world.moves);
     world.longest_absence = Duration::ZERO;
     for (after, fault) in faults {
@@ -156,69 +152,78 @@ fn part(world: &mut World, what: &'static str, faults: &[(u64, Fault)]) -> Part 
     }
     let last = faults.iter().map(|(after, _)| *after).max().unwrap_or(0);
     world.run(Duration::from_secs(last + 20));
-    for _ in 0..600 {
-        if world.is_at_rest() {
-            break;
-        }
+    let mut patience = 600;
+    while !world.is_at_rest() {
+        assert!(patience > 0, "{what}: the shards are not where they are placed");
+        patience -= 1;
         world.run(Duration::from_secs(1));
     }
-    assert!(world.is_at_rest(), "{what}: the shards are not where they are placed");
-    let lasted = world.now - start;
-    let asked = world.asked.since(asked);
-    let rate = |count: u64| count as f64 / lasted.as_secs_f64();
-    Part {
-        what,
-        lasted,
-        absence: world.longest_absence,
-        moved: world.moves - moves,
-        commands: rate(asked.commands),
-        leases: rate(asked.leases),
-        records: rate(asked.records),
-    }
+    let (lasted, absence) =
+        ((world.now - start).as_secs_f64(), world.longest_absence.as_secs_f64());
+    let (asked, moved) = (world.asked.since(asked), world.moves - moves);
+    let rate = |count: u64| count as f64 / lasted;
+    println!(
+        "| {what} | {lasted:.0} s | {absence:.1} s | {moved} | {:.0} | {:.0} | {:.0} |",
+        rate(asked.commands),
+        rate(asked.leases),
+        rate(asked.records),
+    );
+    moved
 }
 
 fn placed_on(world: &World, id: &NodeId) -> usize {
     let is_there =
-        |shard: &&_| placement::owner(shard, world.healthy()).is_some_and(|o| o.id == *id);
+        |shard: &&_| placement::owner(shard, world.healthy()).is_some_and(|owner| owner.id == *id);
     world.wanted().iter().filter(is_there).count()
 }
 
 #[test]
 fn a_large_cluster_moves_what_it_must_and_asks_redis_for_little_else() {
-    let nodes = variable("CLEW_SIMULATION_NODES").map_or(NODES, |nodes| nodes as usize);
+    let nodes = variable("CLEW_SIMULATION_NODES").unwrap_or(NODES);
+    let nodes = usize::try_from(nodes).unwrap();
     let seed = variable("CLEW_SIMULATION_SEED").unwrap_or(0);
     let _repeat = Repeat(seed);
     let (shards, began) = (nodes * SHARDS_PER_NODE, Instant::now());
     let mut world = World::new(Setting::of(seed, nodes, 1, shards));
     world.start_settled();
-    let rest = part(&mut world, "at rest", &[]);
-    assert_eq!(rest.moved, 0);
-    let join = part(&mut world, "a retriever joins", &[(0, Fault::Start(nodes))]);
-    // Nothing moves but what belongs to the node that came, and that is its share but for chance.
-    assert_eq!(join.moved, placed_on(&world, &world::name(nodes)));
     let share = shards as f64 / (nodes + 1) as f64;
-    let chance = 4.0 * share.sqrt();
-    assert!((join.moved as f64 - share).abs() <= chance, "{} moved, of {share}", join.moved);
-    let parts = [
-        rest,
-        join,
-        part(&mut world, "one crashes", &[(0, Fault::Crash(0))]),
-        part(&mut world, "it comes back", &[(0, Fault::Start(0))]),
-        part(&mut world, "one is restarted", &[(0, Fault::Crash(1)), (2, Fault::Start(1))]),
-        part(&mut world, "one sleeps 30 s", &[(0, Fault::Pause(2)), (30, Fault::Resume(2))]),
-        part(&mut world, "one drains", &[(0, Fault::Drain(nodes - 1))]),
-        part(&mut world, "Redis away 30 s", &[(0, Fault::RedisStops), (30, Fault::RedisGoesOn)]),
-        part(&mut world, "Redis is emptied", &[(0, Fault::RedisIsEmptied)]),
-    ];
-    println!("{nodes} retrievers, {shards} shards, seed {seed}, in {:?}", began.elapsed());
-    println!("a share of the shards is {share:.0}");
     println!(
-        "| what happens | at rest after | longest without owner | shards moved | commands/s | leases/s | records/s |"
+        "{nodes} retrievers, {shards} shards, seed {seed}; a joining one's share is {share:.1}"
     );
-    for Part { what, lasted, absence, moved, commands, leases, records } in parts {
-        let (lasted, absence) = (lasted.as_secs_f64(), absence.as_secs_f64());
-        println!(
-            "| {what} | {lasted:.0} s | {absence:.1} s | {moved} | {commands:.0} | {leases:.0} | {records:.0} |"
-        );
+    println!(
+        "| what happens | at rest | longest absence | moved | commands/s | leases/s | records/s |"
+    );
+    assert_eq!(part(&mut world, "nothing", &[]), 0);
+    let moved = part(&mut world, "a retriever joins", &[(0, Fault::Start(nodes))]);
+    // Nothing moves but what belongs to the node that came, and that is its share but for chance.
+    assert_eq!(moved, placed_on(&world, &world::name(nodes)));
+    assert!((moved as f64 - share).abs() <= 4.0 * share.sqrt(), "{moved} moved, of {share}");
+    part(&mut world, "one crashes", &[(0, Fault::Crash(0))]);
+    part(&mut world, "it comes back", &[(0, Fault::Start(0))]);
+    part(&mut world, "one is restarted", &[(0, Fault::Crash(1)), (2, Fault::Start(1))]);
+    part(&mut world, "one sleeps for 30 s", &[(0, Fault::Pause(2)), (30, Fault::Resume(2))]);
+    part(&mut world, "one drains", &[(0, Fault::Drain(nodes - 1))]);
+    let away = [(0, Fault::RedisStops), (30, Fault::RedisGoesOn)];
+    part(&mut world, "Redis is away for 30 s", &away);
+    part(&mut world, "Redis is emptied", &[(0, Fault::RedisIsEmptied)]);
+    println!(
+        "at most {:.0} % of a bound passed; all in {:.0?}",
+        100.0 * world.of_bound,
+        began.elapsed()
+    );
+}
+
+#[test]
+fn what_joining_nodes_take_is_their_share_on_average() {
+    const SHARDS: usize = 4096;
+    let (mut moved, mut least) = (0, 0.0);
+    for (seed, nodes) in (0_u64..).zip([4, 6, 8, 12, 16, 24]) {
+        let _repeat = Repeat(seed);
+        let mut world = World::new(Setting::of(seed, nodes, 1, SHARDS));
+        world.start_settled();
+        moved += part(&mut world, "a retriever joins", &[(0, Fault::Start(nodes))]);
+        least += SHARDS as f64 / (nodes + 1) as f64;
     }
+    let ratio = moved as f64 / least;
+    assert!((0.9..=1.1).contains(&ratio), "{ratio:.3} of the least movement");
 }

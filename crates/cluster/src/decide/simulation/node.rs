@@ -178,8 +178,6 @@ pub(super) struct Node {
     has_left: bool,
     /// Whether the first heartbeat was answered or given up. Nothing else happens before.
     has_begun: bool,
-    /// Largest number of shards that this node lacked at a time.
-    pub(super) most_missing: usize,
     pub(super) wishes: Vec<Wish>,
 }
 
@@ -211,7 +209,6 @@ impl Node {
             has_stopped: false,
             has_left: false,
             has_begun: false,
-            most_missing: 0,
             wishes: Vec::new(),
         };
         node.wake_within(HEARTBEAT, Timer::Beat);
@@ -362,6 +359,16 @@ impl Node {
         }
     }
 
+    /// Returns whether the members that this node sees as serving are `healthy`.
+    pub(super) fn sees(&self, healthy: &[Member]) -> bool {
+        let serving = self.members.as_slice().iter().filter(|m| m.serves(Role::Retriever));
+        serving.map(|member| &member.id).eq(healthy.iter().map(|member| &member.id))
+    }
+
+    pub(super) fn is_placed_here(&self, shard: &ShardKey) -> bool {
+        self.placed.is_here(shard)
+    }
+
     fn session(&mut self, at: usize, token: &Token) -> Option<&mut Session> {
         self.sessions.get_mut(&at).filter(|session| session.token == *token)
     }
@@ -423,7 +430,6 @@ impl Node {
         self.check(now);
         self.placed.update(self.members.as_slice(), &corpora.wanted);
         let missing = missing(&self.placed, &self.holdings(now, corpora));
-        self.most_missing = self.most_missing.max(missing.len() + self.opening.len());
         if missing.is_empty() {
             self.act(now, &BTreeMap::new(), corpora);
         } else {
