@@ -6,10 +6,10 @@ mod derive;
 mod erase;
 mod failures;
 mod forget;
-mod maintain;
+pub(crate) mod maintain;
 mod memories;
 pub(crate) mod plan;
-mod scan;
+pub(crate) mod scan;
 mod structure;
 mod sweep;
 
@@ -55,6 +55,9 @@ pub struct ShardWriter {
     settled_at: Instant,
     /// Whether a write began and its outcome is not known.
     is_in_doubt: bool,
+    /// Number of calls that forgot something, and of the first of them that are erased.
+    pub(crate) forgotten: u64,
+    pub(crate) erased: u64,
 }
 
 impl ShardWriter {
@@ -113,6 +116,8 @@ impl ShardWriter {
             place: place.clone(),
             settled_at: Instant::now(),
             is_in_doubt: false,
+            forgotten: 0,
+            erased: 0,
         })
     }
 
@@ -224,6 +229,15 @@ struct HandedOn {
 }
 
 impl HandedOn {
+    /// Returns what the views of a table hand on, if it is searched.
+    fn of(&self, kind: TableKind) -> Option<&Handed> {
+        match kind {
+            TableKind::Sources => Some(&self.sources),
+            TableKind::Chunks => Some(&self.chunks),
+            TableKind::Nodes | TableKind::Failures => None,
+        }
+    }
+
     /// Starts with the fragments of `chunks`. Those of `sources` are read when whole documents are
     /// searched.
     fn new(chunks: Fragments, settings: &ShardSettings) -> Self {

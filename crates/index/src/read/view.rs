@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clew_core::{Access, CorpusName};
-use futures::future::join_all;
+use futures::FutureExt;
+use futures::future::{Shared, join_all};
 use lancedb::Table;
 use tokio::sync::{oneshot, watch};
 
@@ -64,8 +65,22 @@ impl Snapshot {
 #[derive(Debug)]
 pub(crate) struct Publisher {
     current: watch::Sender<Arc<Snapshot>>,
-    current_released: oneshot::Receiver<Infallible>,
-    retired: Vec<oneshot::Receiver<Infallible>>,
+    current_released: View,
+    retired: Vec<View>,
+}
+
+/// Ends once nobody reads a view any more.
+type View = Shared<oneshot::Receiver<Infallible>>;
+
+/// Views that were replaced, and may still be read.
+#[derive(Debug)]
+pub(crate) struct Released(Vec<View>);
+
+impl Released {
+    /// Waits until none of the views is read any more. Returns whether that happened in time.
+    pub(crate) async fn within(self, patience: Duration) -> bool {
+        tokio::time::timeout(patience, join_all(self.0)).await.is_ok()
+    }
 }
 
 impl Publisher {
@@ -74,7 +89,7 @@ impl Publisher {
         let (held, current_released) = oneshot::channel();
         Self {
             current: watch::Sender::new(Arc::new(make(held))),
-            current_released,
+            current_released: current_released.shared(),
             retired: Vec::new(),
         }
     }
@@ -83,20 +98,13 @@ impl Publisher {
     pub(crate) fn publish(&mut self, make: impl FnOnce(oneshot::Sender<Infallible>) -> Snapshot) {
         let (held, released) = oneshot::channel();
         drop(self.current.send_replace(Arc::new(make(held))));
-        self.retired.push(std::mem::replace(&mut self.current_released, released));
-        self.retired.retain_mut(|released| {
-            matches!(released.try_recv(), Err(oneshot::error::TryRecvError::Empty))
-        });
+        self.retired.push(std::mem::replace(&mut self.current_released, released.shared()));
+        self.retired.retain(|released| released.clone().now_or_never().is_none());
     }
 
-    /// Waits until only the current view is read. Returns whether that happened in time.
-    pub(crate) async fn old_snapshots_released(&mut self, patience: Duration) -> bool {
-        let all = join_all(self.retired.iter_mut());
-        if tokio::time::timeout(patience, all).await.is_err() {
-            return false;
-        }
-        self.retired.clear();
-        true
+    /// Returns the views before the current one.
+    pub(crate) fn old_snapshots(&self) -> Released {
+        Released(self.retired.clone())
     }
 
     /// Returns a receiver of the views from now on.
