@@ -182,13 +182,14 @@ impl ShardStore for ShardAccess {
     }
 
     async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Erasure, Error> {
-        let Running { writer, graph, .. } = self.handle.running(deadline).await?;
+        let Running { writer, graph, maintenance, .. } = self.handle.running(deadline).await?;
         let forget = |reply| {
             let (ids, access) = (ids.to_vec(), self.access.clone());
             writer::Message::Forget { ids, access, reply }
         };
-        let (documents, mut scan) = ask(&writer, deadline, "forgetting", forget).await?;
+        let (documents, traces) = ask(&writer, deadline, "forgetting", forget).await?;
         graph.remove(ids).await;
+        let mut scan = maintenance.erase(*traces, deadline).await?;
         let ShardHandle { corpus, shard, .. } = &self.handle;
         retention::warn_of_leftovers(&format!("{corpus}/{shard}"), &scan);
         for left in &mut scan.left {
@@ -307,11 +308,7 @@ impl ShardAdmin for ShardAccess {
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
-        let writer = self.handle.running(deadline).await?.writer;
-        ask(&writer, deadline, "maintaining the tables", |reply| writer::Message::Maintain {
-            reply,
-        })
-        .await
+        self.handle.running(deadline).await?.maintenance.maintain(deadline).await
     }
 
     async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error> {

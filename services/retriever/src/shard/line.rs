@@ -13,10 +13,11 @@ use tokio::sync::watch;
 use crate::RetrieverConfig;
 use crate::seams::ShardSeams;
 use crate::shard::actor::indexer::{self, Indexer};
+use crate::shard::actor::maintainer::{self, Maintainer};
 use crate::shard::actor::scrubber::{self, Tally};
 use crate::shard::actor::task_actor::keep;
 use crate::shard::actor::writer::{self, Writer};
-use crate::shard::actor::{maintainer, retention, settings_watcher};
+use crate::shard::actor::{retention, settings_watcher};
 use crate::shard::claim::Claim;
 use crate::shard::derive::memory_builder::{self, MemoryBuilder};
 use crate::shard::graph::ShardGraph;
@@ -66,6 +67,7 @@ pub(crate) struct Running {
     pub writer: ActorRef<writer::Message>,
     pub indexer: ActorRef<indexer::Message>,
     pub maintainer: ActorRef<()>,
+    pub maintenance: maintainer::Asking,
     pub reader: ShardReader,
     pub graph: ShardGraph,
     pub memory_encoder: Arc<dyn MemoryEncoder>,
@@ -129,8 +131,10 @@ impl Line for ShardLine {
         let watching = settings_watcher::keep_settled(self.name(), changes, to_write, to_derive);
         keep(&supervisor, watching).await?;
         let interval = self.config.maintenance_interval();
-        let maintaining = maintainer::maintain(writer.clone(), reader.clone(), interval);
-        let maintainer = keep(&supervisor, maintaining).await?;
+        let resources = self.resources.clone();
+        let (maintaining, maintenance) =
+            Maintainer::new(writer.clone(), reader.clone(), resources, interval);
+        let maintainer = keep(&supervisor, maintaining.run()).await?;
         let arguments = scrubber::Arguments {
             shard: self.shard,
             reader: reader.clone(),
@@ -147,6 +151,7 @@ impl Line for ShardLine {
                 writer: writer.clone(),
                 reader: reader.clone(),
                 graph: graph.clone(),
+                maintenance: maintenance.clone(),
                 clock,
                 interval: self.config.retention_interval(),
             };
@@ -163,6 +168,6 @@ impl Line for ShardLine {
             };
             keep(&supervisor, memory_builder::keep_building(builder)).await?;
         }
-        Ok(Running { writer, indexer, maintainer, reader, graph, memory_encoder })
+        Ok(Running { writer, indexer, maintainer, maintenance, reader, graph, memory_encoder })
     }
 }
