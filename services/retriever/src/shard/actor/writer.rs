@@ -24,6 +24,9 @@ use crate::shard::metrics::{ShardGauges, Writing};
 /// The actor that commits.
 pub(crate) struct Writer;
 
+/// Receipts of forgotten documents, and what the maintainer needs to erase them.
+pub(crate) type ToErase = (Vec<Forgotten>, Box<Traces>);
+
 /// Messages of [`Writer`].
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -59,11 +62,7 @@ pub(crate) enum Message {
     RecordFailures { failures: Vec<Failure>, reply: RpcReplyPort<Result<(), Error>> },
     /// Forget those of the documents that the caller sees. Nothing finds them afterwards. Answers
     /// with what the maintainer needs to erase them.
-    Forget {
-        ids: Vec<DocumentId>,
-        access: Access,
-        reply: RpcReplyPort<Result<(Vec<Forgotten>, Box<Traces>), Error>>,
-    },
+    Forget { ids: Vec<DocumentId>, access: Access, reply: RpcReplyPort<Result<ToErase, Error>> },
     /// Apply changed settings of the corpus.
     Settle { settings: Box<ShardSettings>, reply: RpcReplyPort<Result<(), Error>> },
     /// Plan the maintenance that the tables need.
