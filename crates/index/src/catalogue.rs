@@ -3,6 +3,7 @@
 //! The catalogue is a persistent map. A copy costs nothing, so each view of the shard has its own,
 //! and a change costs the logarithm of its size. A million documents take about half a gigabyte.
 
+mod changes;
 pub(crate) mod corpus_tree;
 mod due_list;
 mod groups;
@@ -16,16 +17,18 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use clew_core::{
-    Access, CorpusTree, CorpusTreeKey, Counts, DocumentId, DocumentStatus, Labels, ListQuery,
-    Reembedded, Timestamp, Version,
+    Access, CorpusTreeKey, Counts, DocumentId, DocumentStatus, Labels, ListQuery, Reembedded,
+    Timestamp, Version,
 };
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
+use crate::catalogue::changes::Changes;
+use crate::catalogue::corpus_tree::{Leaf, UpperTree};
 use crate::catalogue::due_list::DueList;
 use crate::catalogue::groups::Groups;
 use crate::catalogue::record::{DocumentRecord, Wanted};
 use crate::values::due::{DueDocument, Lag};
-use crate::values::facts::Facts;
+use crate::values::facts::{Facts, NodeFacts};
 
 /// All documents of a shard.
 #[derive(Clone, Debug)]
@@ -40,21 +43,24 @@ pub(crate) struct Catalogue {
     outdated_set_aside: u64,
     /// Documents whose tree and graph are to be made.
     without_structure: DueList,
-    /// Nodes of the corpus tree that have a row.
-    upper: RedBlackTreeSetSync<CorpusTreeKey>,
+    /// Corpus tree above the documents with a tree.
+    upper: UpperTree,
     /// Documents with rows that are to be swept.
     unswept: RedBlackTreeSetSync<DocumentId>,
     /// Documents by labels and states, with totals.
     groups: Groups,
     /// Number of accepted versions that carry each set of labels, without the empty set.
     label_sets: RedBlackTreeMapSync<Labels, u64>,
+    /// Latest changes of what is shown of trees and graphs.
+    changes: Changes,
     /// Number of changes, so that data derived from an earlier state is known to be old.
     revision: u64,
 }
 
 impl Catalogue {
-    /// Returns a catalogue without documents. `wanted` says what should be derived from documents.
-    pub(crate) fn new(wanted: Wanted) -> Self {
+    /// Returns a catalogue without documents. `wanted` says what should be derived from documents,
+    /// and a node of a corpus tree has up to `max_children`.
+    pub(crate) fn new(wanted: Wanted, max_children: u32) -> Self {
         Self {
             wanted,
             records: RedBlackTreeMapSync::new_sync(),
@@ -62,12 +68,36 @@ impl Catalogue {
             outdated: DueList::new(),
             outdated_set_aside: 0,
             without_structure: DueList::new(),
-            upper: RedBlackTreeSetSync::new_sync(),
+            upper: UpperTree::above(max_children, []),
             unswept: RedBlackTreeSetSync::new_sync(),
             groups: Groups::new(),
             label_sets: RedBlackTreeMapSync::new_sync(),
+            changes: Changes::from(0),
             revision: 0,
         }
+    }
+
+    /// Returns a catalogue of the documents and the nodes of a corpus tree that have rows. It has a
+    /// higher revision than the catalogue `before`, in whose place it comes.
+    pub(crate) fn read(
+        wanted: Wanted,
+        max_children: u32,
+        before: Option<&Self>,
+        documents: impl IntoIterator<Item = (DocumentId, Facts)>,
+        rows: impl IntoIterator<Item = CorpusTreeKey>,
+    ) -> Self {
+        let mut catalogue = Self::new(wanted, max_children);
+        for (id, facts) in documents {
+            catalogue.put_in(DocumentRecord::new(id, facts, wanted));
+        }
+        let leaves = catalogue.structured().filter_map(|it| Some((it.id.clone(), leaf(it)?)));
+        catalogue.upper = UpperTree::above(max_children, leaves);
+        for key in rows {
+            catalogue.upper.add_row(key);
+        }
+        catalogue.revision = before.map_or(0, |before| before.revision + 1);
+        catalogue.changes = Changes::from(catalogue.revision);
+        catalogue
     }
 
     /// Returns what should be derived.
@@ -91,9 +121,15 @@ impl Catalogue {
             }
         };
         self.revision += 1;
+        let before = self.records.get(id).and_then(|record| leaf(record));
+        let after = leaf(&record);
         self.take_out(id);
         if record.facts != Facts::default() {
             self.put_in(record);
+        }
+        if before != after {
+            self.changes.add(self.revision, id);
+            self.upper.change(id, before.as_ref(), after);
         }
     }
 
@@ -176,18 +212,14 @@ impl Catalogue {
     }
 
     /// Returns the same documents in a catalogue that wants something else of them.
-    pub(crate) fn wanting(&self, wanted: Wanted) -> Self {
-        if wanted == self.wanted {
+    pub(crate) fn wanting(&self, wanted: Wanted, max_children: u32) -> Self {
+        if (wanted, max_children.max(2)) == (self.wanted, self.upper.max_children()) {
             return self.clone();
         }
-        let mut other = Self::new(wanted);
-        other.upper = self.upper.clone();
-        other.revision = self.revision + 1;
-        for record in self.records.values() {
-            let facts = record.facts.clone();
-            other.put_in(DocumentRecord::new(record.id.clone(), facts, wanted));
-        }
-        other
+        let documents = self.records.values();
+        let documents = documents.map(|record| (record.id.clone(), record.facts.clone()));
+        let rows = self.upper.rows().iter().copied();
+        Self::read(wanted, max_children, Some(self), documents, rows)
     }
 
     /// Returns how much is still to be derived.
@@ -262,25 +294,28 @@ impl Catalogue {
             .collect()
     }
 
-    /// Returns the documents that have a tree, by id, each with its record and its key among the
-    /// children of a corpus tree node.
-    pub(crate) fn structured(&self) -> impl Iterator<Item = (&Arc<DocumentRecord>, CorpusTreeKey)> {
-        self.records.values().filter_map(|record| {
-            let structure = record.structure()?;
-            let (version, recipe) = (structure.version, structure.recipe.0);
-            Some((record, CorpusTreeKey::of_document(&record.id, version, recipe)))
-        })
+    /// Returns the documents that have a tree, by id.
+    pub(crate) fn structured(&self) -> impl Iterator<Item = &Arc<DocumentRecord>> {
+        self.records.values().filter(|record| record.structure().is_some())
     }
 
-    /// Returns the corpus tree that should be above the documents that have a tree.
-    pub(crate) fn upper_tree(&self, max_children: u32) -> CorpusTree {
-        let documents: Vec<_> =
-            self.structured().map(|(record, key)| (record.id.clone(), key)).collect();
-        CorpusTree::new(&documents, max_children)
+    /// Returns the documents of which something else is shown of the tree and graph than at a
+    /// revision; `None` if that is not known any more.
+    pub(crate) fn structure_changes(
+        &self,
+        revision: u64,
+    ) -> Option<impl Iterator<Item = &DocumentId>> {
+        self.changes.after(revision)
     }
 
-    /// Returns the nodes of the corpus tree that have a row.
-    pub(crate) fn upper(&self) -> &RedBlackTreeSetSync<CorpusTreeKey> {
+    /// Returns the corpus tree above the documents that have a tree.
+    pub(crate) fn upper(&self) -> &UpperTree {
+        &self.upper
+    }
+
+    /// Returns the corpus tree, which has that maximum number of children of a node.
+    pub(crate) fn upper_tree(&self, max_children: u32) -> &UpperTree {
+        debug_assert_eq!(self.upper.max_children(), max_children.max(2));
         &self.upper
     }
 
@@ -288,7 +323,7 @@ impl Catalogue {
     pub(crate) fn add_upper(&mut self, keys: impl IntoIterator<Item = CorpusTreeKey>) {
         self.revision += 1;
         for key in keys {
-            self.upper.insert_mut(key);
+            self.upper.add_row(key);
         }
     }
 
@@ -296,7 +331,7 @@ impl Catalogue {
     pub(crate) fn remove_upper<'a>(&mut self, keys: impl IntoIterator<Item = &'a CorpusTreeKey>) {
         self.revision += 1;
         for key in keys {
-            self.upper.remove_mut(key);
+            self.upper.remove_row(key);
         }
     }
 
@@ -330,6 +365,18 @@ impl Catalogue {
 /// Returns the non-empty sets of labels that the document's versions carry, once for each version.
 fn label_sets(record: &DocumentRecord) -> impl Iterator<Item = &Labels> {
     record.facts.sources.iter().map(|source| &source.labels).filter(|labels| !labels.is_empty())
+}
+
+/// Returns what the corpus tree knows of a document that has a tree.
+fn leaf(record: &DocumentRecord) -> Option<Leaf> {
+    let NodeFacts { version, recipe, .. } = record.structure()?;
+    let mut sources = record.facts.sources.iter();
+    let source = sources.find(|source| source.version == *version);
+    Some(Leaf {
+        key: CorpusTreeKey::of_document(&record.id, *version, recipe.0),
+        bytes: source.map_or(0, |source| source.bytes),
+        labels: record.needs().clone(),
+    })
 }
 
 /// Returns 1 for a document whose chunks do not meet the wanted recipes and that was set aside.
@@ -387,7 +434,7 @@ mod tests {
 
     #[test]
     fn what_is_due_comes_oldest_first_and_failures_wait_their_time() {
-        let mut catalogue = Catalogue::new(WANTED);
+        let mut catalogue = Catalogue::new(WANTED, 4);
         accept(&mut catalogue, "b", 1);
         accept(&mut catalogue, "a", 2);
         accept(&mut catalogue, "c", 3);
@@ -407,7 +454,7 @@ mod tests {
 
     #[test]
     fn counts_follow_every_change_and_end_at_zero() {
-        let mut catalogue = Catalogue::new(WANTED);
+        let mut catalogue = Catalogue::new(WANTED, 4);
         accept(&mut catalogue, "a", 1);
         accept(&mut catalogue, "b", 1);
         fail(&mut catalogue, "b", 1, None);
@@ -439,7 +486,7 @@ mod tests {
 
     #[test]
     fn pages_follow_each_other_by_id() {
-        let mut catalogue = Catalogue::new(WANTED);
+        let mut catalogue = Catalogue::new(WANTED, 4);
         for name in ["c", "a", "b", "d"] {
             accept(&mut catalogue, name, 1);
         }

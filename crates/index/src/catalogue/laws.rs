@@ -1,11 +1,12 @@
 //! Laws of the catalogue: what it keeps in order is what a walk over all records finds.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use clew_core::{
-    Access, ContentHash, Counts, DocumentId, DocumentState, DocumentStatus, ErrorKind,
-    FailureStatus, Labels, ListQuery, Recipe, Recipes, Stage, Timestamp, Version,
+    Access, ContentHash, CorpusTree, CorpusTreeKey, Counts, DocumentId, DocumentState,
+    DocumentStatus, ErrorKind, FailureStatus, Labels, ListQuery, Recipe, Recipes, Stage, Timestamp,
+    Version,
 };
 use proptest::prelude::*;
 
@@ -178,6 +179,18 @@ fn check(catalogue: &Catalogue, now: i64, busy: &HashSet<DocumentId>, limit: usi
         }
     }
 
+    let key = |record: &DocumentRecord| {
+        let structure = record.structure().unwrap();
+        CorpusTreeKey::of_document(&record.id, structure.version, structure.recipe.0)
+    };
+    let with_trees: Vec<_> =
+        catalogue.structured().map(|record| (record.id.clone(), key(record))).collect();
+    let tree = catalogue.upper();
+    let defined = CorpusTree::new(&with_trees, tree.max_children());
+    assert_eq!(tree.root(), defined.root());
+    assert_eq!(tree.missing().count(), defined.len());
+    assert!(tree.missing().all(|key| defined.get(key).is_some()));
+
     let not_set_aside = |due: fn(&DocumentRecord) -> Option<&SourceFacts>| {
         let records = catalogue.after(None);
         let is_due = |record: &&Arc<DocumentRecord>| {
@@ -191,6 +204,12 @@ fn check(catalogue: &Catalogue, now: i64, busy: &HashSet<DocumentId>, limit: usi
     assert_eq!(lengths, due_versions.map(not_set_aside));
 }
 
+/// Returns what is shown of the tree and graph of each document.
+fn shown(catalogue: &Catalogue) -> HashMap<DocumentId, (NodeFacts, Labels)> {
+    let of = |record: &Arc<DocumentRecord>| (*record.structure().unwrap(), record.needs().clone());
+    catalogue.structured().map(|record| (record.id.clone(), of(record))).collect()
+}
+
 proptest! {
     #[test]
     fn what_is_kept_in_order_is_what_a_walk_finds(
@@ -199,13 +218,23 @@ proptest! {
         busy in prop::collection::hash_set((0_u8..8).prop_map(id), 0..3),
         limit in 0_usize..10,
     ) {
-        let mut catalogue = Catalogue::new(WANTED);
+        let mut catalogue = Catalogue::new(WANTED, 3);
+        let mut revisions = vec![(catalogue.revision(), shown(&catalogue))];
         for (step, (number, change)) in changes.into_iter().enumerate() {
             apply(&mut catalogue, step, number, change);
+            revisions.push((catalogue.revision(), shown(&catalogue)));
         }
         check(&catalogue, now, &busy, limit);
+        let now_shown = shown(&catalogue);
+        for (revision, shown) in revisions {
+            let changed: HashSet<_> = catalogue.structure_changes(revision).unwrap().collect();
+            for number in 0..8 {
+                let is_same = shown.get(&id(number)) == now_shown.get(&id(number));
+                prop_assert!(is_same || changed.contains(&id(number)));
+            }
+        }
         let other = Wanted { chunks: Recipes { wanted: OTHER, as_good: None }, structure: None };
-        check(&catalogue.wanting(other), now, &busy, limit);
-        check(&catalogue.wanting(WANTED), now, &busy, limit);
+        check(&catalogue.wanting(other, 3), now, &busy, limit);
+        check(&catalogue.wanting(WANTED, 2), now, &busy, limit);
     }
 }
