@@ -108,7 +108,7 @@ pub use values::due::{DueDocument, Lag};
 pub use values::failure::Failure;
 pub use values::nodes::{
     CorpusTreeRow, DocumentNodes, DocumentSegments, MissingNode, NodeRow, SegmentNode,
-    StructuredDocument, SummaryVector,
+    StructureChanges, StructuredDocument, SummaryVector,
 };
 pub use values::offer::{Offer, OfferResult};
 pub use values::text_memory::TextMemory;

@@ -14,7 +14,6 @@ mod structure;
 mod sweep;
 
 use std::convert::Infallible;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use arrow::record_batch::RecordBatch;
@@ -22,7 +21,6 @@ use tokio::sync::oneshot;
 
 use crate::catalogue::Catalogue;
 use crate::catalogue::reading::Reading;
-use crate::catalogue::record::Wanted;
 use crate::error::{Error, Operation, Result};
 use crate::read::reader::ShardReader;
 use crate::read::resident::{Fragments, FragmentsReading};
@@ -98,7 +96,7 @@ impl ShardWriter {
         let erasure = ErasureMark::read(place, number).await?;
         let memories = MemoryFiles::open(place).await?;
         let tables = [&mut sources, &mut chunks, &mut nodes, &mut failures];
-        let (catalogue, fragments) = read(tables, settings.wanted()).await?;
+        let (catalogue, fragments) = read(tables, &settings, None).await?;
         let handed = HandedOn::new(fragments, &settings);
         let shown =
             shown([&sources, &chunks, &nodes], &settings, catalogue.clone(), &handed).await?;
@@ -161,7 +159,7 @@ impl ShardWriter {
         self.begin_write().await?;
         self.chunks.ensure_vectors(&settings.vectors).await?;
         self.chunks.sync().await?;
-        self.catalogue = self.catalogue.wanting(settings.wanted());
+        self.catalogue = self.catalogue.wanting(settings.wanted(), settings.max_children());
         let memory = self.settings.memory.clone();
         self.settings = ShardSettings { memory, ..settings };
         self.settled_at = Instant::now();
@@ -185,7 +183,8 @@ impl ShardWriter {
     pub async fn reload(&mut self) -> Result<()> {
         self.is_in_doubt = true;
         let tables = [&mut self.sources, &mut self.chunks, &mut self.nodes, &mut self.failures];
-        let (catalogue, fragments) = read(tables, self.settings.wanted()).await?;
+        let before = Some(&self.catalogue);
+        let (catalogue, fragments) = read(tables, &self.settings, before).await?;
         self.catalogue = catalogue;
         self.handed = HandedOn::new(fragments, &self.settings);
         self.publish().await?;
@@ -247,8 +246,13 @@ impl HandedOn {
     }
 }
 
-/// Reads the documents of a shard and the rows of `chunks` from the tables' newest versions.
-async fn read(tables: [&mut Stored; 4], wanted: Wanted) -> Result<(Catalogue, Fragments)> {
+/// Reads the documents of a shard and the rows of `chunks` from the tables' newest versions. The
+/// catalogue comes in the place of `before`.
+async fn read(
+    tables: [&mut Stored; 4],
+    settings: &ShardSettings,
+    before: Option<&Catalogue>,
+) -> Result<(Catalogue, Fragments)> {
     let mut reading = Reading::default();
     let mut fragments = Fragments::default();
     for table in tables {
@@ -269,12 +273,9 @@ async fn read(tables: [&mut Stored; 4], wanted: Wanted) -> Result<(Catalogue, Fr
             fragments = rows.all(&*table.dataset(Operation::Read).await?);
         }
     }
-    let mut catalogue = Catalogue::new(wanted);
     let (documents, upper) = reading.finish();
-    for (id, found) in documents {
-        catalogue.change(&id, |facts| *facts = found);
-    }
-    catalogue.add_upper(upper);
+    let (wanted, max_children) = (settings.wanted(), settings.max_children());
+    let catalogue = Catalogue::read(wanted, max_children, before, documents, upper);
     Ok((catalogue, fragments))
 }
 
@@ -309,7 +310,6 @@ async fn shown(
         compared,
         max_children,
         catalogue,
-        upper: OnceLock::new(),
         _held: held,
     })
 }

@@ -1,7 +1,7 @@
 //! Views of a shard, each one complete state, and their publication to readers.
 
 use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{Access, CorpusName};
@@ -11,7 +11,6 @@ use lancedb::Table;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
-use crate::catalogue::corpus_tree::CorpusTreeView;
 use crate::read::resident::fragment::RowOwner;
 use crate::read::table_view::TableView;
 use crate::table::vectors::Vectors;
@@ -35,8 +34,6 @@ pub(crate) struct Snapshot {
     /// Maximum number of children of a corpus tree node.
     pub max_children: u32,
     pub catalogue: Catalogue,
-    /// Corpus tree, built when it is first needed.
-    pub upper: OnceLock<CorpusTreeView>,
     /// Dropped with the view, which tells the publisher that nobody reads it any more.
     pub _held: oneshot::Sender<Infallible>,
 }
@@ -49,11 +46,6 @@ impl Snapshot {
         record.is_some_and(|record| {
             record.is_live(owner.version, owner.recipe) && record.is_seen_by(access)
         })
-    }
-
-    /// Returns the corpus tree.
-    pub(crate) fn upper(&self) -> &CorpusTreeView {
-        self.upper.get_or_init(|| CorpusTreeView::new(&self.catalogue, self.max_children))
     }
 }
 

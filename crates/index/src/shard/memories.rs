@@ -90,10 +90,7 @@ impl ShardWriter {
 
     /// Returns how many memories cover a document.
     pub(crate) fn memories_of(&self, id: &DocumentId) -> u64 {
-        let records = self.memories.records();
-        let covers =
-            |record: &&MemoryRecord| record.parts.iter().any(|part| part.document_id == *id);
-        records.iter().filter(covers).count() as u64
+        self.memories.covering(id)
     }
 
     fn is_live(&self, part: &MemoryPart) -> bool {

@@ -6,11 +6,11 @@
 //! length of the record, 8 bytes, little-endian │ record, JSON │ snapshot
 //! ```
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use clew_core::MemoryRecord;
+use clew_core::{DocumentId, MemoryRecord};
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
@@ -35,6 +35,15 @@ pub(crate) struct MemoryFiles {
     place: Storage,
     /// Records in the order in which the memories were begun, which is that of their first parts.
     records: watch::Sender<Arc<Vec<MemoryRecord>>>,
+    /// Numbers of memories of documents, for the records that were there when one was asked for.
+    covering: Mutex<Covering>,
+}
+
+/// Number of memories that cover each document.
+#[derive(Debug, Default)]
+struct Covering {
+    records: Arc<Vec<MemoryRecord>>,
+    memories: HashMap<DocumentId, u64>,
 }
 
 /// Reader of memories. Cheap to clone.
@@ -58,7 +67,8 @@ impl MemoryFiles {
             }
         }
         sort(&mut records);
-        Ok(Self { place, records: watch::Sender::new(Arc::new(records)) })
+        let records = watch::Sender::new(Arc::new(records));
+        Ok(Self { place, records, covering: Mutex::default() })
     }
 
     pub(crate) fn reader(&self) -> MemoryReader {
@@ -67,6 +77,16 @@ impl MemoryFiles {
 
     pub(crate) fn records(&self) -> Arc<Vec<MemoryRecord>> {
         self.records.borrow().clone()
+    }
+
+    /// Returns how many memories cover a document. Looks at all records only after they changed.
+    pub(crate) fn covering(&self, id: &DocumentId) -> u64 {
+        let records = self.records();
+        let mut covering = self.covering.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&covering.records, &records) {
+            *covering = Covering::of(records);
+        }
+        covering.memories.get(id).copied().unwrap_or(0)
     }
 
     /// Writes the file of a memory, which readers do not see yet.
@@ -125,6 +145,23 @@ impl MemoryFiles {
     /// Removes a file that is no memory.
     pub(crate) async fn remove_other(&self, name: &str) -> Result<()> {
         self.place.remove_file(name, "remove what is no memory").await
+    }
+}
+
+impl Covering {
+    fn of(records: Arc<Vec<MemoryRecord>>) -> Self {
+        let mut memories: HashMap<DocumentId, u64> = HashMap::new();
+        for record in records.iter() {
+            let documents: HashSet<&DocumentId> =
+                record.parts.iter().map(|part| &part.document_id).collect();
+            for id in documents {
+                match memories.get_mut(id) {
+                    Some(number) => *number += 1,
+                    None => drop(memories.insert(id.clone(), 1)),
+                }
+            }
+        }
+        Self { records, memories }
     }
 }
 
