@@ -10,7 +10,7 @@ mod texts;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clew_core::{
@@ -18,11 +18,12 @@ use clew_core::{
     EncoderIdentity, Filter, Grouping, ListQuery, SearchMode, StoredDocument, Timestamp,
 };
 use clew_index::{
-    DerivedDocument, EmbeddedChunk, ShardReader, ShardSettings, ShardWriter, Storage, Takeover,
+    DerivedDocument, EmbeddedChunk, Maintenance, MaintenanceReport, Next, ShardReader,
+    ShardSettings, ShardWriter, Storage, Takeover,
 };
 use serde::Serialize;
 
-use self::cost::{Meter, WorkCost};
+use self::cost::{Held, Meter, WorkCost};
 use crate::progress::Progress;
 
 /// Number of documents of one batch, as many as the indexer takes at once.
@@ -132,15 +133,26 @@ fn refuse_used(folder: &Path) -> anyhow::Result<()> {
 impl Growth {
     /// Returns the measurements as a table.
     pub fn table(&self) -> String {
-        const HEAD: [&str; 7] =
-            ["work", "chunks", "time", "reads", "bytes read", "writes", "bytes written"];
+        const HEAD: [&str; 9] = [
+            "work",
+            "chunks",
+            "time",
+            "writer",
+            "at once",
+            "reads",
+            "bytes read",
+            "writes",
+            "bytes written",
+        ];
         let mut rows = vec![HEAD.map(str::to_owned)];
         let mut last = "";
         for Line { work, chunks, cost } in &self.lines {
             let work = if *work == std::mem::replace(&mut last, work) { "" } else { work };
             let [reads, read, writes, written] = cost.shown();
+            let [time, writer, at_once] = cost.times();
             let chunks = chunks.to_string();
-            rows.push([work.to_owned(), chunks, cost.time(), reads, read, writes, written]);
+            let work = work.to_owned();
+            rows.push([work, chunks, time, writer, at_once, reads, read, writes, written]);
         }
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
         let widths: Vec<usize> = (0..HEAD.len()).map(|column| width(column).unwrap_or(0)).collect();
@@ -245,7 +257,7 @@ impl Measured {
         self.measure_new_documents().await?;
         self.measure_forgetting().await?;
         let same = self.shard.settings().clone();
-        let settled = self.meter.measure(self.shard.settle(same));
+        let settled = self.meter.measure_writer(self.shard.settle(same));
         let (settled, cost) = Box::pin(settled).await;
         settled?;
         self.add("settle settings that want nothing else", cost);
@@ -314,19 +326,21 @@ impl Measured {
             numbers.map(|number| texts::id(MEASURED + number)).collect()
         };
         let one = ids(0..1);
-        let (forgotten, cost) = Box::pin(self.meter.measure(self.shard.forget(&one))).await;
+        let (forgotten, cost) = Box::pin(self.meter.measure_writer(self.shard.forget(&one))).await;
         forgotten?;
         self.add("forget 1 document, until nobody finds it", cost);
         for (work, ids) in [
             ("forget 1 document, until it is erased", ids(1..2)),
             ("forget 100 documents, until they are erased", ids(2..2 + MANY)),
         ] {
-            let access = Access::all();
-            let forgetting = self.shard.forget_for_good(&ids, &access, PATIENCE);
-            let (forgotten, cost) = Box::pin(self.meter.measure(forgetting)).await;
-            let (_, scan) = forgotten?;
-            ensure!(scan.is_clean(), "expected a clean shard after forgetting, found leftovers");
-            self.add(work, cost);
+            let (access, meter) = (Access::all(), Meter::new());
+            let forgetting = meter.measure_writer(self.shard.forget_traced(&ids, &access));
+            let (forgotten, cost) = Box::pin(forgetting).await;
+            let erasing = Maintenance::erasing(forgotten?.1, PATIENCE);
+            let (report, erased) = self.finish(erasing).await?;
+            let is_clean = report.scan.is_some_and(|scan| scan.is_clean());
+            ensure!(is_clean, "expected a clean shard after forgetting, found leftovers");
+            self.add(work, cost + erased);
         }
         Ok(())
     }
@@ -335,7 +349,7 @@ impl Measured {
         self.now += 1;
         let now = Timestamp::from_micros(self.now);
         let (accepted, cost) =
-            Box::pin(self.meter.measure(self.shard.accept(documents, now))).await;
+            Box::pin(self.meter.measure_writer(self.shard.accept(documents, now))).await;
         accepted?;
         Ok(cost)
     }
@@ -361,20 +375,40 @@ impl Measured {
     async fn derive_all(&mut self) -> anyhow::Result<WorkCost> {
         let derived = self.derive_due().await?;
         let (committed, cost) =
-            Box::pin(self.meter.measure(self.shard.commit_derived(derived))).await;
+            Box::pin(self.meter.measure_writer(self.shard.commit_derived(derived))).await;
         committed?;
         Ok(cost)
     }
 
     /// Does the maintenance that the tables need.
     async fn maintain(&mut self) -> anyhow::Result<WorkCost> {
+        let planned = Box::pin(self.meter.measure_writer(self.shard.maintenance_plan())).await;
+        let (plan, planning) = planned;
+        let (_, cost) = self.finish(Maintenance::new(&plan?, PATIENCE)).await?;
+        Ok(planning + cost)
+    }
+
+    /// Does maintenance as a server does: most of it needs no turn of the writer.
+    async fn finish(
+        &mut self,
+        mut maintenance: Maintenance,
+    ) -> anyhow::Result<(MaintenanceReport, WorkCost)> {
+        let (mut held, shard) = (Held::default(), &mut self.shard);
         let maintained = self.meter.measure(async {
-            let plan = self.shard.maintenance_plan().await?;
-            self.shard.maintain(&plan, PATIENCE).await
+            let mut done = None;
+            loop {
+                let began = Instant::now();
+                let next = Box::pin(shard.advance(&mut maintenance, done.take())).await?;
+                held.add(began.elapsed().as_secs_f64());
+                match next {
+                    Next::Turn => {}
+                    Next::Work(work) => done = Some(work.run().await?),
+                    Next::Finished(report) => return Ok::<_, anyhow::Error>(report),
+                }
+            }
         });
         let (report, cost) = Box::pin(maintained).await;
-        report?;
-        Ok(cost)
+        Ok((report?, WorkCost { held: Some(held), ..cost }))
     }
 
     /// Does maintenance until the tables need no more of it.

@@ -10,9 +10,29 @@ use serde::Serialize;
 pub struct WorkCost {
     /// Seconds that it took.
     pub seconds: f64,
+    /// How long it held the writer of the shard, if it needs the writer at all.
+    #[serde(flatten)]
+    pub held: Option<Held>,
     /// Calls and bytes, if the system counts them.
     #[serde(flatten)]
     pub calls: Option<Calls>,
+}
+
+/// How long work held the writer of a shard. Nothing else is written meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Held {
+    /// Seconds in all.
+    pub writer_seconds: f64,
+    /// Seconds at a time, at most.
+    pub writer_seconds_at_once: f64,
+}
+
+impl Held {
+    /// Adds a turn of the writer.
+    pub fn add(&mut self, seconds: f64) {
+        self.writer_seconds += seconds;
+        self.writer_seconds_at_once = self.writer_seconds_at_once.max(seconds);
+    }
 }
 
 /// Calls with which a process read and wrote, and their bytes, whether a disk or the page cache
@@ -45,6 +65,13 @@ impl Meter {
         (done, self.since(before, began))
     }
 
+    /// Does some work that holds the writer all the time, and measures it.
+    pub async fn measure_writer<T>(&self, work: impl Future<Output = T>) -> (T, WorkCost) {
+        let (done, mut cost) = self.measure(work).await;
+        cost.held.get_or_insert_default().add(cost.seconds);
+        (done, cost)
+    }
+
     /// Does some work several times and returns the average.
     pub fn average(&self, times: usize, mut work: impl FnMut()) -> WorkCost {
         let (before, began) = (Calls::so_far(), Instant::now());
@@ -59,19 +86,18 @@ impl Meter {
         let calls = before.zip(Calls::so_far()).zip(self.counting);
         WorkCost {
             seconds,
+            held: None,
             calls: calls.map(|((before, after), counting)| after - before - counting),
         }
     }
 }
 
 impl WorkCost {
-    /// Returns the time for people.
-    pub fn time(&self) -> String {
-        match self.seconds {
-            seconds if seconds < 1e-3 => format!("{:.0} µs", seconds * 1e6),
-            seconds if seconds < 1.0 => format!("{:.1} ms", seconds * 1e3),
-            seconds => format!("{seconds:.2} s"),
-        }
+    /// Returns the time, and how long the writer was held in all and at a time, for people.
+    pub fn times(&self) -> [String; 3] {
+        let held = |of: fn(Held) -> f64| self.held.map(|held| time(of(held))).unwrap_or_default();
+        let (all, at_once) = (held(|it| it.writer_seconds), held(|it| it.writer_seconds_at_once));
+        [time(self.seconds), all, at_once]
     }
 
     /// Returns reads, bytes read, writes and bytes written for people; empty if the system does not
@@ -81,6 +107,14 @@ impl WorkCost {
         let number = |number: f64| format!("{number:.0}");
         let (read, written) = (bytes(calls.bytes_read), bytes(calls.bytes_written));
         [number(calls.reads), read, number(calls.writes), written]
+    }
+}
+
+fn time(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 1e-3 => format!("{:.0} µs", seconds * 1e6),
+        seconds if seconds < 1.0 => format!("{:.1} ms", seconds * 1e3),
+        seconds => format!("{seconds:.2} s"),
     }
 }
 
@@ -147,7 +181,14 @@ impl Add for WorkCost {
             (Some(a), Some(b)) => Some(a.with(b, Add::add)),
             (one, other) => one.or(other),
         };
-        Self { seconds: self.seconds + other.seconds, calls }
+        let held = match (self.held, other.held) {
+            (Some(a), Some(b)) => Some(Held {
+                writer_seconds: a.writer_seconds + b.writer_seconds,
+                writer_seconds_at_once: a.writer_seconds_at_once.max(b.writer_seconds_at_once),
+            }),
+            (one, other) => one.or(other),
+        };
+        Self { seconds: self.seconds + other.seconds, held, calls }
     }
 }
 
@@ -162,7 +203,9 @@ impl Mul<f64> for WorkCost {
 
     fn mul(self, factor: f64) -> Self {
         let calls = self.calls.map(|calls| calls.with(calls, |a, _| a * factor));
-        Self { seconds: self.seconds * factor, calls }
+        let held =
+            self.held.map(|held| Held { writer_seconds: held.writer_seconds * factor, ..held });
+        Self { seconds: self.seconds * factor, held, calls }
     }
 }
 
@@ -180,8 +223,11 @@ mod tests {
 
     #[test]
     fn the_median_is_of_times_and_the_average_of_calls() {
-        let cost =
-            |seconds, reads| WorkCost { seconds, calls: Some(Calls { reads, ..Calls::default() }) };
+        let cost = |seconds, reads| WorkCost {
+            seconds,
+            held: None,
+            calls: Some(Calls { reads, ..Calls::default() }),
+        };
         let median = median(vec![cost(9.0, 1.0), cost(1.0, 2.0), cost(2.0, 6.0)]);
         assert_eq!(median.seconds, 2.0);
         assert!((median.calls.unwrap().reads - 3.0).abs() < 1e-9);
