@@ -245,10 +245,8 @@ async fn what_is_older_than_its_corpus_retains_is_forgotten_by_itself() {
     })
     .await;
     // They are erased soon after nobody finds them any more.
-    eventually("they are erased", async || {
-        (!is_kept(&home.data_dir(), "xqvzkwjb")).then_some(())
-    })
-    .await;
+    eventually("they are erased", async || (!is_kept(&home.data_dir(), "xqvzkwjb")).then_some(()))
+        .await;
     assert_eq!(server.terminate().code(), Some(0));
 }
 

@@ -122,9 +122,8 @@ impl ShardWriter {
     /// Returns a reader. It sees each write as soon as the write has returned.
     pub fn reader(&self) -> ShardReader {
         let (snapshots, fence) = (self.publisher.subscribe(), self.sources.fence().clone());
-        let is_erasure_wanted = self.erasure.is_wanted();
         let place = self.place.clone();
-        ShardReader::new(snapshots, fence, self.memories.reader(), place, is_erasure_wanted)
+        ShardReader::new(snapshots, fence, self.memories.reader(), place, self.erasure.seen())
     }
 
     /// Returns where the shard is stored.

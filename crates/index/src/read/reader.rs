@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arrow::datatypes::Float32Type;
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use crate::read::search::{self, texts};
 use crate::read::table_view::probing::IndexRecall;
 use crate::read::view::Snapshot;
 use crate::storage::Storage;
+use crate::storage::erasure_mark::SeenErasure;
 use crate::storage::memories::MemoryReader;
 use crate::table::column;
 use crate::table::engine::{run, scan};
@@ -39,7 +40,7 @@ pub struct ShardReader {
     fence: Arc<Fence>,
     memories: MemoryReader,
     place: Storage,
-    is_erasure_wanted: Arc<AtomicBool>,
+    erasure: SeenErasure,
 }
 
 impl ShardReader {
@@ -48,9 +49,9 @@ impl ShardReader {
         fence: Arc<Fence>,
         memories: MemoryReader,
         place: Storage,
-        is_erasure_wanted: Arc<AtomicBool>,
+        erasure: SeenErasure,
     ) -> Self {
-        Self { snapshots, fence, memories, place, is_erasure_wanted }
+        Self { snapshots, fence, memories, place, erasure }
     }
 
     /// Returns where the shard is stored.
@@ -60,7 +61,13 @@ impl ShardReader {
 
     /// Returns whether forgotten text may still be on the disk.
     pub fn is_erasure_wanted(&self) -> bool {
-        self.is_erasure_wanted.load(Ordering::Acquire)
+        self.erasure.waits_for().is_some()
+    }
+
+    /// Returns for how long forgotten text has waited to be erased from the disk. `None` if there
+    /// is none.
+    pub fn erasure_waits_for(&self) -> Option<Duration> {
+        self.erasure.waits_for()
     }
 
     /// Returns the files of the compressed memories, by name in the shard's place.
