@@ -172,15 +172,15 @@ mod tests {
         for (name, version) in [("open", 1), ("secret", 1), ("replaced", 2), ("new", 1)] {
             mirror.documents.insert(id(name), (Version(version), Recipe(1)));
         }
-        let hidden = |access: Access| {
-            let mut hidden: Vec<&str> = mirror.hidden(&access).map(DocumentId::as_str).collect();
+        let hidden = |access: &Access| -> Vec<String> {
+            let mut hidden: Vec<String> = mirror.hidden(access).map(ToString::to_string).collect();
             hidden.sort_unstable();
             hidden
         };
         let holding = |labels: &[&str]| Access::holding(labels.iter().map(|l| l.parse().unwrap()));
-        assert_eq!(hidden(holding(&[])), ["new", "replaced", "secret"]);
-        assert_eq!(hidden(holding(&["a"])), ["new", "replaced"]);
-        assert!(hidden(Access::all()).is_empty());
+        assert_eq!(hidden(&holding(&[])), ["new", "replaced", "secret"]);
+        assert_eq!(hidden(&holding(&["a"])), ["new", "replaced"]);
+        assert!(hidden(&Access::all()).is_empty());
     }
 
     #[test]
