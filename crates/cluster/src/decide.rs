@@ -10,14 +10,18 @@
 //!   placement.
 //! - A node whose view may be out of date moves nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::lease::Standing;
 use crate::member::{Member, NodeId, ShardKey};
-use crate::placement;
+use crate::placement::{self, Placed};
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod modelled_redis;
+#[cfg(test)]
+mod simulation;
 
 /// The knowledge of a retriever when it decides.
 #[derive(Clone, Copy, Debug)]
@@ -28,15 +32,18 @@ pub struct Situation<'a> {
     pub members: &'a [Member],
     /// Whether `members` may be out of date, see [`crate::Members::is_stale`].
     pub is_stale: bool,
-    /// All shards of all corpora.
-    pub wanted: &'a BTreeSet<ShardKey>,
+    /// Placement of all shards of all corpora on this node, among `members`.
+    pub placed: &'a Placed,
     /// The shards that this node has open or is opening.
     pub held: &'a BTreeMap<ShardKey, Holding>,
-    /// Lease holders of the other shards, see [`crate::Leases::owners`]. Empty if they are unknown.
+    /// Lease holders of the [`missing`] shards, see [`crate::Leases::owners`]. Empty if they are
+    /// unknown.
     pub owners: &'a BTreeMap<ShardKey, NodeId>,
     /// Maximum number of shards that this node hands over at the same time, so that a change of the
     /// cluster affects few requests at a time.
     pub hand_overs: usize,
+    /// Maximum number of shards that this node begins to open now.
+    pub openings: usize,
 }
 
 /// A shard that this node has.
@@ -66,44 +73,54 @@ pub enum Action {
     Keep,
 }
 
+/// Returns the shards that are placed on this node and that it does not have. Only their owners
+/// matter to [`decide`].
+pub fn missing(placed: &Placed, held: &BTreeMap<ShardKey, Holding>) -> Vec<ShardKey> {
+    placed.here().filter(|shard| !held.contains_key(shard)).cloned().collect()
+}
+
 /// Decides what to do now. Returns an action for every shard that is held and for every shard to
 /// open.
 pub fn decide(situation: &Situation<'_>) -> BTreeMap<ShardKey, Action> {
-    let Situation { me, members, is_stale, wanted, held, owners, hand_overs } = *situation;
+    let Situation { me, members, is_stale, placed, held, owners, hand_overs, openings } =
+        *situation;
     let mut actions = BTreeMap::new();
     let leaving = held.values().filter(|holding| holding.is_leaving).count();
     let mut more_hand_overs = hand_overs.saturating_sub(leaving);
     for (shard, holding) in held {
-        let next = placement::owner(shard, members).filter(|owner| owner.id != *me);
-        let action = match (holding.standing, next) {
-            (Standing::Lost, _) => Action::Close,
-            _ if !wanted.contains(shard) => Action::Close,
+        // One draw for each member: not for shards that stay.
+        let next = || placement::owner(shard, members).filter(|owner| owner.id != *me);
+        let may_move = holding.standing == Standing::Held && !is_stale && more_hand_overs > 0;
+        let action = match holding.standing {
+            Standing::Lost => Action::Close,
+            _ if !placed.is_known(shard) => Action::Close,
             // A hand-over that has begun continues, whichever node the shard goes to.
-            (_, Some(next)) if holding.is_leaving => Action::HandOver { to: next.id.clone() },
-            (_, None) if holding.is_leaving => Action::Close,
-            // Keep a shard whose lease cannot be given back, or that no other node should have.
-            (Standing::Unconfirmed, _) | (_, None) => Action::Keep,
-            (Standing::Held, Some(next)) if !is_stale && more_hand_overs > 0 => {
-                more_hand_overs -= 1;
-                Action::HandOver { to: next.id.clone() }
+            _ if holding.is_leaving => {
+                next().map_or(Action::Close, |next| Action::HandOver { to: next.id.clone() })
             }
-            (Standing::Held, Some(_)) => Action::Keep,
+            // Keep a shard whose lease cannot be given back, or that no other node should have.
+            _ if !may_move || placed.is_here(shard) => Action::Keep,
+            _ => match next() {
+                Some(next) => {
+                    more_hand_overs -= 1;
+                    Action::HandOver { to: next.id.clone() }
+                }
+                None => Action::Keep,
+            },
         };
         actions.insert(shard.clone(), action);
     }
-    for shard in wanted.iter().filter(|shard| !held.contains_key(shard)) {
-        let is_mine = placement::owner(shard, members).is_some_and(|owner| owner.id == *me);
-        // Redis gives a node the lease of its own earlier run again.
-        let is_free = owners.get(shard).is_none_or(|owner| owner == me);
-        if is_mine && is_free {
-            actions.insert(shard.clone(), Action::Open);
-        }
-    }
+    // Redis gives a node the lease of its own earlier run again.
+    let is_free = |shard: &ShardKey| owners.get(shard).is_none_or(|owner| owner == me);
+    let open = missing(placed, held).into_iter().filter(is_free).take(openings);
+    actions.extend(open.map(|shard| (shard, Action::Open)));
     actions
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clew_core::ShardIndex;
 
     use super::*;
@@ -144,15 +161,26 @@ mod tests {
             self
         }
 
+        fn placed(&self) -> Placed {
+            let mut placed = Placed::new(self.members[0].id.clone());
+            placed.update(&self.members, &self.wanted.iter().cloned().collect());
+            placed
+        }
+
         fn decide(&self) -> BTreeMap<ShardKey, Action> {
+            self.decide_to_open(usize::MAX)
+        }
+
+        fn decide_to_open(&self, openings: usize) -> BTreeMap<ShardKey, Action> {
             decide(&Situation {
                 me: &self.members[0].id,
                 members: &self.members,
                 is_stale: self.is_stale,
-                wanted: &self.wanted,
+                placed: &self.placed(),
                 held: &self.held,
                 owners: &self.owners,
                 hand_overs: 2,
+                openings,
             })
         }
 
@@ -184,6 +212,19 @@ mod tests {
         scene.owners.insert(mine[1].clone(), scene.members[0].id.clone());
         assert!(!scene.decide().contains_key(&mine[0]), "another has it");
         assert_eq!(scene.decide()[&mine[1]], Action::Open, "an earlier run had it");
+        let first: Vec<_> = scene.decide_to_open(3).into_keys().collect();
+        assert_eq!(first, mine[1..4], "what another has takes no turn");
+    }
+
+    #[test]
+    fn only_what_is_placed_here_and_not_held_is_asked_for() {
+        let mut scene = Scene::new();
+        let mine = scene.placed_on(0);
+        assert_eq!(missing(&scene.placed(), &scene.held), mine);
+        scene = scene.holding(Standing::Held);
+        scene.held.remove(&mine[1]);
+        scene.held.remove(&scene.placed_on(1)[1]);
+        assert_eq!(missing(&scene.placed(), &scene.held), mine[1..2]);
     }
 
     #[test]

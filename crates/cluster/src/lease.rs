@@ -8,6 +8,7 @@
 
 mod registry;
 mod renewal;
+mod rhythm;
 mod tenure;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use self::registry::{Registry, Slot};
+#[cfg(test)]
+pub(crate) use self::rhythm::Rhythm;
+#[cfg(test)]
+pub(crate) use self::tenure::Renewal;
 pub(crate) use self::tenure::Tenure;
 pub use self::tenure::{Lapse, Standing};
 use crate::config::ClusterConfig;

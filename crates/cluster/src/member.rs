@@ -259,10 +259,14 @@ impl Members {
     /// time to live. This is computed at each call, so a process that was paused does not trust its
     /// earlier view.
     pub fn is_stale(&self) -> bool {
+        self.is_stale_at(Instant::now())
+    }
+
+    pub(crate) fn is_stale_at(&self, now: Instant) -> bool {
         match &self.source {
             Source::Fixed => false,
             Source::Redis { contact, trusted_for } => {
-                contact.elapsed(Instant::now()).is_none_or(|elapsed| elapsed > *trusted_for)
+                contact.elapsed(now).is_none_or(|elapsed| elapsed > *trusted_for)
             }
         }
     }
@@ -300,7 +304,12 @@ pub(crate) struct Contact {
 
 impl Contact {
     pub(crate) fn never() -> Self {
-        Self { origin: Instant::now(), last: AtomicU64::new(0) }
+        Self::none_since(Instant::now())
+    }
+
+    /// Creates a contact that has not happened, and will not happen before `origin`.
+    pub(crate) fn none_since(origin: Instant) -> Self {
+        Self { origin, last: AtomicU64::new(0) }
     }
 
     /// Records an answer to a request that was sent at `sent`.

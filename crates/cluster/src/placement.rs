@@ -4,6 +4,11 @@
 //! 1998). A draw does not depend on the other nodes. A node that joins takes only its own shards,
 //! about one in n, and a node that leaves gives away only its own.
 
+mod placed;
+
+use std::cmp::Reverse;
+
+pub use self::placed::Placed;
 use crate::member::{Member, NodeId, Role, ShardKey};
 
 /// Returns `members` in the order of preference for `shard`, its owner first.
@@ -12,8 +17,8 @@ pub fn order<'a>(
     members: impl IntoIterator<Item = &'a Member>,
 ) -> Vec<&'a Member> {
     let mut drawn: Vec<_> =
-        members.into_iter().map(|member| (draw(shard, &member.id), member)).collect();
-    drawn.sort_by(|(a, first), (b, second)| b.cmp(a).then_with(|| first.id.cmp(&second.id)));
+        members.into_iter().map(|member| (preference(shard, &member.id), member)).collect();
+    drawn.sort_by(|(a, _), (b, _)| b.cmp(a));
     drawn.into_iter().map(|(_, member)| member).collect()
 }
 
@@ -23,7 +28,12 @@ pub fn owner<'a>(
     members: impl IntoIterator<Item = &'a Member>,
 ) -> Option<&'a Member> {
     let serving = members.into_iter().filter(|member| member.serves(Role::Retriever));
-    order(shard, serving).first().copied()
+    serving.max_by_key(|member| preference(shard, &member.id))
+}
+
+/// Returns a value that is greater for the node that `shard` rather belongs to.
+fn preference<'a>(shard: &ShardKey, node: &'a NodeId) -> (u64, Reverse<&'a NodeId>) {
+    (draw(shard, node), Reverse(node))
 }
 
 fn draw(shard: &ShardKey, node: &NodeId) -> u64 {

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use clew_cluster::decide::{Action, Holding, Situation, decide};
+use clew_cluster::decide::{Action, Holding, Situation, decide, missing};
+use clew_cluster::placement::Placed;
 use clew_cluster::{Acquired, Leases, Members, NodeId, ShardKey};
 use clew_core::{CorpusName, CorpusSettings, Error, ErrorKind, ShardIndex};
 use clew_index::{Registered, Registry};
@@ -300,19 +301,19 @@ impl ClusterShards {
     }
 
     /// Decides what to do now with each shard.
-    async fn decide(&self) -> BTreeMap<ShardKey, Action> {
-        let (wanted, held) = {
+    async fn decide(&self, placed: &mut Placed) -> BTreeMap<ShardKey, Action> {
+        let (wanted, held, openings) = {
             let state = self.lock();
-            let keys = state.corpora.values().flat_map(|settings| keys_of(settings));
-            let wanted: BTreeSet<ShardKey> = keys.collect();
             // A corpus that was created again is another one.
             let is_wanted = |key: &ShardKey, held: &Held| {
                 let settings = state.corpora.get(&key.corpus);
                 settings.is_some_and(|settings| settings.created_at == held.settings.created_at)
             };
-            let outdated = state.shards.iter().filter(|(key, held)| !is_wanted(key, held));
-            let outdated: BTreeSet<ShardKey> = outdated.map(|(key, _)| key.clone()).collect();
-            let wanted = wanted.difference(&outdated).cloned().collect::<BTreeSet<_>>();
+            let is_current =
+                |key: &ShardKey| state.shards.get(key).is_none_or(|held| is_wanted(key, held));
+            // Sorted, because corpora are.
+            let keys = state.corpora.values().flat_map(|settings| keys_of(settings));
+            let wanted: Arc<[ShardKey]> = keys.filter(is_current).collect();
             let holding = |(key, held): (&ShardKey, &Held)| {
                 let is_leaving = held.is_leaving;
                 (key.clone(), Holding { standing: held.claim.standing(), is_leaving })
@@ -322,10 +323,11 @@ impl ClusterShards {
                 let standing = clew_cluster::Standing::Held;
                 held.entry(key.clone()).or_insert(Holding { standing, is_leaving: false });
             }
-            (wanted, held)
+            (wanted, held, OPENINGS.saturating_sub(state.opening.len()))
         };
-        let free: Vec<ShardKey> =
-            wanted.iter().filter(|key| !held.contains_key(key)).cloned().collect();
+        let members = Arc::clone(&self.sharing.members.borrow());
+        placed.update(members.as_slice(), &wanted);
+        let free = missing(placed, &held);
         let owners = if free.is_empty() {
             BTreeMap::new()
         } else {
@@ -337,15 +339,15 @@ impl ClusterShards {
                 }
             }
         };
-        let members = Arc::clone(&self.sharing.members.borrow());
         decide(&Situation {
             me: &self.sharing.me,
             members: members.as_slice(),
             is_stale: members.is_stale(),
-            wanted: &wanted,
+            placed,
             held: &held,
             owners: &owners,
             hand_overs: HAND_OVERS,
+            openings,
         })
     }
 
@@ -535,6 +537,7 @@ impl Line for OwnerLine {
 /// State of [`Owner`].
 struct Looking {
     inner: Arc<ClusterShards>,
+    placed: Placed,
     /// Openings, hand-overs and closings in progress.
     tasks: JoinSet<()>,
     waker: JoinSet<()>,
@@ -556,7 +559,8 @@ impl Actor for Owner {
         inner.lock().opening.clear();
         let mut waker = JoinSet::new();
         waker.spawn(wake(myself, inner.sharing.members.clone()));
-        Ok(Looking { inner, tasks: JoinSet::new(), waker, deletions_at: Instant::now() })
+        let placed = Placed::new(inner.sharing.me.clone());
+        Ok(Looking { inner, placed, tasks: JoinSet::new(), waker, deletions_at: Instant::now() })
     }
 
     async fn handle(
@@ -590,16 +594,11 @@ impl Looking {
             self.deletions_at = Instant::now() + DELETIONS_INTERVAL;
         }
         self.inner.confirm(&mut self.tasks).await;
-        let mut openings = OPENINGS.saturating_sub(self.inner.lock().opening.len());
-        for (key, action) in self.inner.decide().await {
+        for (key, action) in self.inner.decide(&mut self.placed).await {
             let inner = Arc::clone(&self.inner);
             match action {
                 Action::Keep => {}
-                Action::Open if openings == 0 => {}
-                Action::Open => {
-                    openings -= 1;
-                    self.tasks.spawn(inner.open(key));
-                }
+                Action::Open => drop(self.tasks.spawn(inner.open(key))),
                 Action::HandOver { to } => drop(self.tasks.spawn(inner.hand_over(key, to))),
                 Action::Close => drop(self.tasks.spawn(inner.close(key))),
             }

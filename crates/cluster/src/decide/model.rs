@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 use clew_core::ShardIndex;
 use proptest::prelude::*;
 
+use super::modelled_redis::{LEASE_TTL, MEMBER_TTL, Redis, Token};
 use super::{Action, Holding, Situation, decide};
-use crate::lease::{Lapse, Standing, Tenure};
+use crate::lease::{Lapse, Renewal, Standing, Tenure};
 use crate::member::{Member, MemberState, NodeId, Role, ShardKey};
 use crate::membership::{Observed, Record};
-use crate::placement;
+use crate::placement::{self, Placed};
 
 const TICK: Duration = Duration::from_millis(250);
 const HEARTBEAT: Duration = Duration::from_secs(1);
-const MEMBER_TTL: Duration = Duration::from_secs(5);
-const LEASE_TTL: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(3);
 const HAND_OVERS: usize = 2;
+const OPENINGS: usize = 4;
 const NODES: usize = 4;
 const SHARDS: u32 = 8;
 
@@ -65,66 +65,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![2 => change, 1 => (1u32..80).prop_map(Event::Wait)]
 }
 
-/// A simulation of the Redis scripts, with Redis' clock.
-#[derive(Default)]
-struct Redis {
-    is_away: bool,
-    records: BTreeMap<NodeId, (Record, Instant)>,
-    leases: BTreeMap<ShardKey, (Token, Instant)>,
-    counter: u64,
-}
-
-/// Node, incarnation, number.
-type Token = (NodeId, u64, u64);
-
 type Storage = BTreeMap<ShardKey, Table>;
-
-impl Redis {
-    fn heartbeat(&mut self, now: Instant, record: Record) -> Vec<Record> {
-        self.records.retain(|_, (_, ends)| *ends > now);
-        let id = record.member.id.clone();
-        self.records.insert(id, (record, now + MEMBER_TTL));
-        self.records.values().map(|(record, _)| record.clone()).collect()
-    }
-
-    fn lease(&self, now: Instant, shard: &ShardKey) -> Option<&Token> {
-        self.leases.get(shard).filter(|(_, ends)| *ends > now).map(|(token, _)| token)
-    }
-
-    fn acquire(&mut self, now: Instant, shard: &ShardKey, me: &Member) -> Option<Token> {
-        if self.lease(now, shard).is_some_and(|(id, run, _)| *id != me.id || *run > me.incarnation)
-        {
-            return None;
-        }
-        self.counter += 1;
-        let token = (me.id.clone(), me.incarnation, self.counter);
-        self.leases.insert(shard.clone(), (token.clone(), now + LEASE_TTL));
-        Some(token)
-    }
-
-    fn renew(&mut self, now: Instant, shard: &ShardKey, token: &Token) -> Renewal {
-        let renewal = match self.lease(now, shard) {
-            Some(held) if held != token => return Renewal::Anothers,
-            Some(_) => Renewal::Renewed,
-            None => Renewal::TakenAnew,
-        };
-        self.leases.insert(shard.clone(), (token.clone(), now + LEASE_TTL));
-        renewal
-    }
-
-    fn give_back(&mut self, now: Instant, shard: &ShardKey, token: &Token) {
-        if self.lease(now, shard) == Some(token) {
-            self.leases.remove(shard);
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Renewal {
-    Renewed,
-    TakenAnew,
-    Anothers,
-}
 
 /// The result of renewing one lease.
 type Renewed = (ShardKey, Token, Renewal);
@@ -156,6 +97,7 @@ struct Node {
     next_beat: Instant,
     next_renewal: Instant,
     observed: Observed,
+    placed: Placed,
     last_contact: Option<Instant>,
     sessions: BTreeMap<ShardKey, Session>,
     /// Unread replies to renewals, with the time of sending.
@@ -195,6 +137,7 @@ impl Node {
             state: MemberState::Serving,
             incarnation,
         };
+        let placed = Placed::new(me.id.clone());
         Self {
             me,
             is_paused: false,
@@ -203,6 +146,7 @@ impl Node {
             next_beat: now,
             next_renewal: now + RENEW,
             observed: Observed::new(HEARTBEAT, MEMBER_TTL),
+            placed,
             last_contact: None,
             sessions: BTreeMap::new(),
             renewals: None,
@@ -256,19 +200,14 @@ impl Node {
                 let Some(session) = session.filter(|session| session.token == token) else {
                     continue;
                 };
-                match renewal {
-                    Renewal::Renewed => session.tenure.renewed(sent),
-                    Renewal::TakenAnew => session.tenure.taken_anew(sent),
-                    Renewal::Anothers => session.tenure.end(),
-                }
+                session.tenure.answered(sent, renewal);
             }
         }
         let is_reached = !self.is_cut && !redis.is_away;
         for (shard, (mut session, confirmed)) in std::mem::take(&mut self.opened) {
             match confirmed {
-                Some((sent, Renewal::Renewed)) => session.tenure.renewed(sent),
-                Some((sent, Renewal::TakenAnew)) => session.tenure.taken_anew(sent),
                 Some((_, Renewal::Anothers)) => continue,
+                Some((sent, renewal)) => session.tenure.answered(sent, renewal),
                 None => {
                     if is_reached {
                         redis.give_back(now, &shard, &session.token);
@@ -336,17 +275,22 @@ impl Node {
         let seen = |shard: &ShardKey| Some((shard.clone(), redis.lease(now, shard)?.0.clone()));
         let owners =
             if is_reached { wanted.iter().filter_map(seen).collect() } else { BTreeMap::new() };
+        let members = self.members();
+        self.placed.update(&members, &wanted.iter().cloned().collect());
         let actions = decide(&Situation {
             me: &self.me.id,
-            members: &self.members(),
+            members: &members,
             is_stale: self.is_stale(now),
-            wanted,
+            placed: &self.placed,
             held: &held.collect(),
             owners: &owners,
             hand_overs: HAND_OVERS,
+            openings: OPENINGS,
         });
         let hand_overs = actions.values().filter(|a| matches!(a, Action::HandOver { .. }));
         assert!(hand_overs.count() <= HAND_OVERS, "gently");
+        let openings = actions.values().filter(|action| **action == Action::Open);
+        assert!(openings.count() <= OPENINGS, "gently");
         for (shard, action) in actions {
             // A shard that is being opened is handled once it is open.
             if self.opened.contains_key(&shard) {

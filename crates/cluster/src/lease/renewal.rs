@@ -11,7 +11,8 @@ use clew_core::Error;
 
 use super::lease_key;
 use super::registry::{Registry, Slot};
-use super::tenure::Standing;
+use super::rhythm::Rhythm;
+use super::tenure::{Renewal, Standing};
 use crate::connection::Redis;
 use crate::membership::millis;
 
@@ -55,8 +56,9 @@ pub(super) struct Keeper {
 impl Keeper {
     pub(super) async fn run(self) {
         let mut is_reached = true;
-        let mut next = Instant::now() + self.interval;
+        let mut rhythm = Rhythm::new(Instant::now(), self.interval);
         loop {
+            let next = rhythm.next();
             let wake = self.next_change().map_or(next, |change| change.min(next));
             tokio::select! {
                 () = tokio::time::sleep_until(wake.into()) => {}
@@ -71,8 +73,7 @@ impl Keeper {
             }
             let renewed = self.renew().await.and(returned);
             self.publish();
-            // A failed attempt is repeated soon, while the leases are still valid.
-            next = now + if renewed.is_ok() { self.interval } else { self.interval / 3 };
+            rhythm.attempted(now, renewed.is_ok());
             match &renewed {
                 Err(error) if is_reached => {
                     tracing::warn!(error = error.chain(), "leases could not be renewed");
@@ -111,13 +112,18 @@ impl Keeper {
         let sent = Instant::now();
         let results: Vec<Vec<u64>> = self.redis.query("renewing leases", &renewals).await?;
         for (slot, result) in slots.iter().zip(results.into_iter().flatten()) {
-            match result {
-                1 => slot.with_tenure(|tenure| tenure.renewed(sent)),
-                2 => {
+            let renewal = match result {
+                1 => Renewal::Renewed,
+                2 => Renewal::TakenAnew,
+                _ => Renewal::Anothers,
+            };
+            slot.with_tenure(|tenure| tenure.answered(sent, renewal));
+            match renewal {
+                Renewal::Renewed => {}
+                Renewal::TakenAnew => {
                     tracing::warn!(shard = %slot.shard, "Redis had forgotten a lease; taken anew");
-                    slot.with_tenure(|tenure| tenure.taken_anew(sent));
                 }
-                _ => {
+                Renewal::Anothers => {
                     tracing::warn!(shard = %slot.shard, "another node has the lease");
                     self.registry.lose(slot);
                 }

@@ -21,6 +21,17 @@ pub enum Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lapse(u64);
 
+/// The answer of Redis to the renewal of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// Redis still had the lease.
+    Renewed,
+    /// Redis had lost the lease and gave it anew.
+    TakenAnew,
+    /// Another node has the lease.
+    Anothers,
+}
+
 /// Returns the part of a time to live for which a confirmation is trusted. The rest allows for
 /// clocks of different speed and for the time to act.
 fn trusted_part(time_to_live: Duration) -> Duration {
@@ -62,15 +73,16 @@ impl Tenure {
         self.confirmed.checked_add(self.trusted_for)
     }
 
-    /// Records that Redis still had the lease and renewed it.
-    pub(crate) fn renewed(&mut self, sent: Instant) {
-        self.confirmed = self.confirmed.max(sent);
-    }
-
-    /// Records that Redis had lost the lease and gave it anew.
-    pub(crate) fn taken_anew(&mut self, sent: Instant) {
-        self.renewed(sent);
-        self.lapses += 1;
+    /// Records the answer of Redis to a renewal that was sent at `sent`.
+    pub(crate) fn answered(&mut self, sent: Instant, renewal: Renewal) {
+        match renewal {
+            Renewal::Renewed => self.confirmed = self.confirmed.max(sent),
+            Renewal::TakenAnew => {
+                self.confirmed = self.confirmed.max(sent);
+                self.lapses += 1;
+            }
+            Renewal::Anothers => self.end(),
+        }
     }
 
     pub(crate) fn end(&mut self) {
@@ -104,10 +116,10 @@ mod tests {
         assert_eq!(tenure.standing(start + secs(5)), Standing::Held);
         assert_eq!(tenure.standing(start + secs(6)), Standing::Unconfirmed);
         // A reply counts from when its request was sent, however late it is read.
-        tenure.renewed(start + secs(3));
+        tenure.answered(start + secs(3), Renewal::Renewed);
         assert_eq!(tenure.standing(start + secs(8)), Standing::Held);
         assert_eq!(tenure.standing(start + secs(3600)), Standing::Unconfirmed);
-        tenure.renewed(start + secs(1));
+        tenure.answered(start + secs(1), Renewal::Renewed);
         assert_eq!(tenure.standing(start + secs(8)), Standing::Held, "replies may overtake");
         assert_eq!(tenure.trusted_until(), Some(start + secs(9)));
     }
@@ -116,11 +128,11 @@ mod tests {
     fn what_was_forgotten_is_not_believed_until_it_is_settled() {
         let start = Instant::now();
         let mut tenure = Tenure::begun(start, TTL);
-        tenure.taken_anew(start);
+        tenure.answered(start, Renewal::TakenAnew);
         let first = tenure.lapse().unwrap();
         assert_eq!(tenure.standing(start), Standing::Unconfirmed);
         // Redis loses the lease again while the storage is asked about the first lapse.
-        tenure.taken_anew(start);
+        tenure.answered(start, Renewal::TakenAnew);
         tenure.settle(first);
         assert_eq!(tenure.standing(start), Standing::Unconfirmed);
         tenure.settle(tenure.lapse().unwrap());
@@ -133,8 +145,8 @@ mod tests {
         let start = Instant::now();
         let mut tenure = Tenure::begun(start, TTL);
         tenure.end();
-        tenure.renewed(start);
-        tenure.taken_anew(start);
+        tenure.answered(start, Renewal::Renewed);
+        tenure.answered(start, Renewal::TakenAnew);
         assert_eq!(tenure.standing(start), Standing::Lost);
     }
 }

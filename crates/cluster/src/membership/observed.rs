@@ -1,6 +1,6 @@
 //! Members as derived from the answers of Redis. Pure functions: time is an argument.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ impl Observed {
         for seen in self.seen.values_mut() {
             seen.changed = now.min(seen.changed + silence);
         }
-        let mut present = Vec::new();
+        let mut present = BTreeSet::new();
         for record in records {
             let id = record.member.id.clone();
             let known = self.seen.get(&id).map(|seen| &seen.record);
@@ -69,7 +69,7 @@ impl Observed {
             if known != Some(&record) {
                 self.seen.insert(id.clone(), Seen { record, changed: now });
             }
-            present.push(id);
+            present.insert(id);
         }
         let member_ttl = self.member_ttl;
         self.seen.retain(|id, seen| {
