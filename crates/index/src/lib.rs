@@ -94,6 +94,7 @@ pub use settings::{SearchMemory, ShardSettings, Takeover, Tuning};
 pub use shard::ShardWriter;
 pub use shard::plan::{MaintenancePlan, MaintenanceReport, MaintenanceStep, ShardStatistics, plan};
 pub use storage::Storage;
+pub use storage::memories::StagedMemory;
 pub use storage::probe::{Broken, Probed};
 pub use storage::s3::{ObjectStoreSettings, Secret};
 pub use storage::session::IndexMemory;
