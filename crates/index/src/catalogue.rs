@@ -19,8 +19,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use clew_core::{
-    Access, CorpusTreeKey, Counts, DocumentId, DocumentStatus, Labels, ListQuery, Reembedded,
-    Timestamp, Version,
+    Access, CorpusTreeKey, Counts, DocumentId, DocumentStatus, Labels, ListQuery, MemoryPart,
+    Reembedded, Timestamp, Version,
 };
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
@@ -110,6 +110,14 @@ impl Catalogue {
     /// Returns the record of a document.
     pub(crate) fn get(&self, id: &DocumentId) -> Option<&Arc<DocumentRecord>> {
         self.records.get(id)
+    }
+
+    /// Returns whether each part is of the version of its document that searches find.
+    pub(crate) fn finds_all(&self, parts: &[MemoryPart]) -> bool {
+        parts.iter().all(|part| {
+            let live = self.get(&part.document_id).and_then(|record| record.live());
+            live.is_some_and(|live| live.version == part.version)
+        })
     }
 
     /// Changes the facts of a document, known or not.

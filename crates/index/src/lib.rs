@@ -96,6 +96,7 @@ pub use shard::maintain::{Done, Maintenance, Next, Work};
 pub use shard::plan::{MaintenancePlan, MaintenanceReport, MaintenanceStep, ShardStatistics, plan};
 pub use shard::scan::Traces;
 pub use storage::Storage;
+pub use storage::memories::StagedMemory;
 pub use storage::probe::{Broken, Probed};
 pub use storage::s3::{ObjectStoreSettings, Secret};
 pub use storage::session::IndexMemory;

@@ -194,13 +194,19 @@ impl ShardWriter {
     /// Begins a write. From here until [`ShardWriter::end_write`] the state is in doubt, also if
     /// the caller drops the write half-way.
     pub(crate) async fn begin_write(&mut self) -> Result<()> {
+        self.ensure_known().await?;
+        self.is_in_doubt = true;
+        Ok(())
+    }
+
+    /// Makes sure that the state is known, for work that writes to no table.
+    pub(crate) async fn ensure_known(&mut self) -> Result<()> {
         for kind in TableKind::ALL {
             self.table(kind).check_owned().await?;
         }
         if self.is_in_doubt {
             self.reload().await?;
         }
-        self.is_in_doubt = true;
         Ok(())
     }
 

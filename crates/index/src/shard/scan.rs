@@ -226,6 +226,7 @@ impl ShardWriter {
     /// Removes what was not written to its end.
     pub(crate) async fn begin_scan(&mut self) -> Result<Scan> {
         self.begin_write().await?;
+        self.remove_unfinished_memories().await?;
         let files = self.finished_files().await?;
         let mut tables = BTreeMap::new();
         for kind in TableKind::ALL {

@@ -5,6 +5,8 @@
 //! ```text
 //! length of the record, 8 bytes, little-endian │ record, JSON │ snapshot
 //! ```
+//!
+//! A file takes its name when its memory is committed. A large one is written before.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 use crate::storage::Storage;
+use crate::storage::staged::StagedFile;
 
 /// Folder of the memories in the shard's place.
 pub(crate) const FOLDER: &str = "memories";
@@ -26,6 +29,8 @@ const UNFINISHED: &str = ".new";
 const PREFIX: usize = 8;
 /// Number of bytes that are read at first: enough for a record of some thousand parts.
 const BEGINNING: usize = 256 << 10;
+/// What a failed write of a memory could not do.
+const WRITING: &str = "write a memory";
 /// Maximum bytes of a record. A file with a longer one is broken.
 const LONGEST_RECORD: u64 = 256 << 20;
 
@@ -44,6 +49,14 @@ pub(crate) struct MemoryFiles {
 struct Covering {
     records: Arc<Vec<MemoryRecord>>,
     memories: HashMap<DocumentId, u64>,
+}
+
+/// Memory whose file is written and has not taken its name yet. Readers do not see it until it is
+/// committed. If that never happens, what was written is removed.
+#[derive(Debug)]
+pub struct StagedMemory {
+    pub(crate) record: MemoryRecord,
+    pub(crate) file: StagedFile,
 }
 
 /// Reader of memories. Cheap to clone.
@@ -89,19 +102,10 @@ impl MemoryFiles {
         covering.memories.get(id).copied().unwrap_or(0)
     }
 
-    /// Writes the file of a memory, which readers do not see yet.
-    pub(crate) async fn put(&self, record: &MemoryRecord, snapshot: &[u8]) -> Result<()> {
-        const DOING: &str = "write a memory";
-        let json = serde_json::to_vec(record).map_err(|error| Error::Unavailable {
-            doing: DOING.to_owned(),
-            source: error.into(),
-        })?;
-        let mut bytes = BytesMut::with_capacity(PREFIX + json.len() + snapshot.len());
-        bytes.put_u64_le(json.len() as u64);
-        bytes.put_slice(&json);
-        bytes.put_slice(snapshot);
+    /// Gives the file of a memory its name. Readers do not see the memory yet.
+    pub(crate) async fn publish(&self, file: StagedFile) -> Result<()> {
         self.place.make("make the folder of memories").await?;
-        self.place.put_file(&file(&record.key), bytes.freeze(), DOING).await
+        self.place.publish_file(file, WRITING).await
     }
 
     /// Removes the file of a memory that readers never saw.
@@ -109,7 +113,7 @@ impl MemoryFiles {
         self.place.remove_file(&file(&record.key), "take back a memory").await
     }
 
-    /// Shows readers a memory whose file was written.
+    /// Shows readers a memory whose file has its name.
     pub(crate) fn show(&self, record: MemoryRecord) {
         let mut records: Vec<MemoryRecord> = self.records().to_vec();
         records.retain(|known| known.key != record.key);
@@ -175,11 +179,31 @@ impl MemoryReader {
         self.records().iter().map(file_of).collect()
     }
 
+    /// Writes the file of a memory, which is seen once it is committed. Returns `None` as soon as
+    /// `is_wanted` returns false.
+    pub(crate) async fn stage(
+        &self,
+        record: MemoryRecord,
+        snapshot: Bytes,
+        is_wanted: impl Fn(&MemoryRecord) -> bool,
+    ) -> Result<Option<StagedMemory>> {
+        let json = serde_json::to_vec(&record).map_err(|error| Error::Unavailable {
+            doing: WRITING.to_owned(),
+            source: error.into(),
+        })?;
+        let mut head = BytesMut::with_capacity(PREFIX + json.len());
+        head.put_u64_le(json.len() as u64);
+        head.put_slice(&json);
+        let (name, content) = (file(&record.key), [head.freeze(), snapshot]);
+        let is_wanted = || is_wanted(&record);
+        let staged = self.place.stage_file(&name, content, is_wanted, WRITING).await?;
+        Ok(staged.map(|file| StagedMemory { record, file }))
+    }
+
     /// Returns the content of a memory, or `None` if it is gone.
     pub(crate) async fn snapshot(&self, key: &str) -> Result<Option<Bytes>> {
-        let Some(mut bytes) = self.place.get_file(&file(key), None, "read a memory").await? else {
-            return Ok(None);
-        };
+        let read = self.place.get_large_file(&file(key), "read a memory").await?;
+        let Some(mut bytes) = read else { return Ok(None) };
         let record = record_bytes(&bytes).filter(|record| bytes.len() as u64 >= *record);
         let Some(record) = record else { return Ok(None) };
         // The conversion fits, because the value is at most a length in memory.

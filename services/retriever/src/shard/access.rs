@@ -8,7 +8,7 @@ use clew_core::{
     Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
     ChunkRef, ChunkText, ClueQuery, CorpusName, Counts, Document, DocumentId, DocumentStatus,
     DraftedClues, Erasure, Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery,
-    MemoryRecord, Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch,
+    ListedMemories, Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch,
     ShardStore, SnapshotName, Span, StoredDocument, Subgraph, TreeNode, TreeQuery, WantedNodes,
 };
 use clew_index::{Offer, ShardReader, ShardView};
@@ -285,8 +285,14 @@ impl ShardSearch for ShardAccess {
         self.search("reading segments", deadline, work).await
     }
 
-    async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error> {
-        self.read("listing memories", deadline, async |view| Ok(view.memories())).await
+    async fn memories(&self, deadline: Instant) -> Result<ListedMemories, Error> {
+        let failures = self.handle.running(deadline).await?.memory_failures;
+        let failures = Arc::clone(&failures.borrow());
+        let list = async |view: ShardView| {
+            let failures = view.seen_failures(&failures);
+            Ok(ListedMemories { records: view.memories(), failures })
+        };
+        self.read("listing memories", deadline, list).await
     }
 
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error> {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Account, Budget, CorpusSettings, Error, MemoryEncoder, Owner, ShardIndex};
+use clew_core::{
+    Account, Budget, CorpusSettings, Error, MemoryEncoder, MemoryFailure, Owner, ShardIndex,
+};
 use clew_index::{SearchMemory, ShardReader, ShardSettings, ShardWriter, Storage};
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, start_child};
@@ -71,6 +73,8 @@ pub(crate) struct Running {
     pub reader: ShardReader,
     pub graph: ShardGraph,
     pub memory_encoder: Arc<dyn MemoryEncoder>,
+    /// Memories that could not be formed or stored so far.
+    pub memory_failures: watch::Receiver<Arc<Vec<MemoryFailure>>>,
 }
 
 impl Line for ShardLine {
@@ -144,6 +148,7 @@ impl Line for ShardLine {
         };
         keep(&supervisor, scrubber::keep_checking(arguments)).await?;
         let graph = ShardGraph::default();
+        let memory_clock = Arc::clone(&clock);
         if let Some(retained) = settings.retained() {
             let arguments = retention::Arguments {
                 name: self.name(),
@@ -157,6 +162,7 @@ impl Line for ShardLine {
             };
             keep(&supervisor, retention::keep_forgetting(arguments)).await?;
         }
+        let (failures, memory_failures) = watch::channel(Arc::default());
         if let Some(memory) = settings.memory {
             let builder = MemoryBuilder {
                 name: self.name(),
@@ -164,10 +170,21 @@ impl Line for ShardLine {
                 reader: reader.clone(),
                 encoder: Arc::clone(&memory_encoder),
                 writer: writer.clone(),
+                clock: memory_clock,
                 interval: self.config.memory_interval(),
+                failures,
             };
             keep(&supervisor, memory_builder::keep_building(builder)).await?;
         }
-        Ok(Running { writer, indexer, maintainer, maintenance, reader, graph, memory_encoder })
+        Ok(Running {
+            writer,
+            indexer,
+            maintainer,
+            maintenance,
+            reader,
+            graph,
+            memory_encoder,
+            memory_failures,
+        })
     }
 }

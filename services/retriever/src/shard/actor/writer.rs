@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Accepted, Access, Clock, DocumentId, Error, Forgotten, MemoryRecord};
+use clew_core::{Accepted, Access, Clock, DocumentId, Error, Forgotten};
 use clew_index::{
     Committed, CorpusTreeRow, DerivedDocument, DocumentNodes, Done, Failure, Maintenance,
-    MaintenancePlan, Next, Offer, ShardSettings, ShardWriter, Traces,
+    MaintenancePlan, Next, Offer, ShardSettings, ShardWriter, StagedMemory, Traces,
 };
 use clew_runtime::admission::Permit;
 use clew_telemetry::{Origin, child, linked, metrics};
@@ -48,11 +48,10 @@ pub(crate) enum Message {
     },
     /// Commit nodes above documents.
     CommitUpper { rows: Vec<CorpusTreeRow>, reply: RpcReplyPort<Result<(), Error>> },
-    /// Commit a compressed memory in place of others. Answers whether everything that it covers
-    /// still exists.
+    /// Commit a compressed memory, whose file is written, in place of others. Answers whether
+    /// everything that it covers still exists.
     CommitMemory {
-        record: Box<MemoryRecord>,
-        snapshot: Vec<u8>,
+        memory: Box<StagedMemory>,
         replaced: Vec<String>,
         reply: RpcReplyPort<Result<bool, Error>>,
     },
@@ -207,12 +206,9 @@ impl Actor for Writer {
                     state.shard.commit_upper(rows).instrument(commit("upper nodes")).await;
                 state.answer(reply, committed);
             }
-            Message::CommitMemory { record, snapshot, replaced, reply } => {
-                let committed = state
-                    .shard
-                    .commit_memory(*record, &snapshot, &replaced)
-                    .instrument(commit("memory"))
-                    .await;
+            Message::CommitMemory { memory, replaced, reply } => {
+                let committing = state.shard.commit_memory(*memory, &replaced);
+                let committed = committing.instrument(commit("memory")).await;
                 state.answer(reply, committed);
             }
             Message::SweepMemories { reply } => {
