@@ -107,8 +107,7 @@ pub struct Tuning {
     /// Stored bytes of documents outside the index of whole documents whose words a search may have
     /// to look through in memory.
     pub unindexed_document_bytes: u64,
-    /// Number of fragments from which the newest small ones are merged. Each costs a search file
-    /// accesses.
+    /// Number of small fragments from which they are merged. Each costs a search file accesses.
     pub small_fragments: u64,
     /// Number of stored versions of a table from which old ones are removed.
     pub versions: u64,

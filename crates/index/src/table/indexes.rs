@@ -95,7 +95,9 @@ pub(crate) async fn segments_of(
 
 /// Returns a handle on the same version of a table that shows other fragments: some of its own, or
 /// new ones that were written but not committed.
-pub(crate) fn showing(dataset: &Dataset, fragments: Vec<Fragment>) -> Dataset {
+pub(crate) fn showing(dataset: &Dataset, mut fragments: Vec<Fragment>) -> Dataset {
+    // The engine looks them up by bisection.
+    fragments.sort_unstable_by_key(|fragment| fragment.id);
     let before = dataset.manifest();
     let schema = before.schema.clone();
     let mut manifest = Manifest::new_from_previous(before, schema, Arc::new(fragments));

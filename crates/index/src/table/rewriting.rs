@@ -258,16 +258,9 @@ impl Stored {
 
 /// Returns the fragments of a table with those of `runs` replaced.
 fn replaced(fragments: &[Fragment], runs: &[Run]) -> Vec<Fragment> {
-    let mut after = Vec::with_capacity(fragments.len());
-    for fragment in fragments {
-        let run = runs.iter().find(|run| run.old.iter().any(|old| old.id == fragment.id));
-        match run {
-            None => after.push(fragment.clone()),
-            Some(run) if run.old[0].id == fragment.id => after.extend(run.new.iter().cloned()),
-            Some(_) => {}
-        }
-    }
-    after
+    let is_old = |of: &&Fragment| runs.iter().flat_map(|run| &run.old).any(|old| old.id == of.id);
+    let kept = fragments.iter().filter(|of| !is_old(of));
+    kept.chain(runs.iter().flat_map(|run| &run.new)).cloned().collect()
 }
 
 fn deleted_rows(fragment: &Fragment) -> u64 {
@@ -329,9 +322,49 @@ fn moved(old: &[(u32, DeletionVector, DeletionVector)], new: &[u32]) -> Vec<Roar
 
 #[cfg(test)]
 mod tests {
+    use clew_core::{DocumentId, ErrorKind, FailureStatus, Recipe, Stage, Version};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::storage::Storage;
+    use crate::storage::session::IndexMemory;
+    use crate::table::rows;
+    use crate::values::facts::FailureFacts;
+
+    fn failure(name: &str) -> (DocumentId, FailureFacts) {
+        let (stage, kind) = (Stage::Embedding, ErrorKind::Internal);
+        let message = "no".to_owned();
+        let status = FailureStatus { stage, attempts: 1, kind, message, next_try: None };
+        (name.parse().unwrap(), FailureFacts { version: Version(1), recipe: Recipe(3), status })
+    }
+
+    #[tokio::test]
+    async fn the_engine_finds_every_fragment_of_what_was_rewritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Storage::from(folder.path());
+        let connection = place.connect(&IndexMemory::default()).await.unwrap();
+        let kind = TableKind::Failures;
+        let mut table = Stored::open(&connection, &place, kind, &[]).await.unwrap();
+        for name in ["a", "b", "c", "d"] {
+            table.append(vec![rows::failures::batch(&[failure(name)]).unwrap()]).await.unwrap();
+        }
+        // The numbers of the new fragments are larger than that of the last old one.
+        let piece = Piece { rewritten: vec![vec![0], vec![2]], ..Piece::default() };
+        let rewriting = table.begin_rewriting(piece, Vec::new(), 0).await.unwrap();
+        let rewritten = rewriting.run().await.unwrap();
+        let of = |dataset: &Dataset| -> Vec<u64> {
+            let fragments = dataset.fragments().iter();
+            for fragment in fragments.clone() {
+                let found = dataset.get_fragment(fragment.id as usize);
+                assert_eq!(found.map(|found| found.id()), Some(fragment.id as usize));
+            }
+            fragments.map(|fragment| fragment.id).collect()
+        };
+        let after = of(&rewritten.after);
+        assert_eq!((after.len(), &after[..2]), (4, &[1, 3][..]));
+        assert!(table.commit_rewritten(rewritten).await.unwrap());
+        assert_eq!(of(&table.dataset(Operation::Read).await.unwrap()), after);
+    }
 
     proptest! {
         #[test]

@@ -15,7 +15,7 @@ pub struct TableStatistics {
     pub deleted_rows: u64,
     /// Number of fragments.
     pub fragments: u64,
-    /// Number of the newest fragments that merging would make one.
+    /// Number of small fragments that merging would make one.
     pub mergeable_fragments: u64,
     /// Number of fragments that are rewritten because many of their rows are deleted.
     pub holey_fragments: u64,
@@ -45,7 +45,7 @@ impl Stored {
             rows: sum(FragmentSize::live),
             deleted_rows: sum(|size| size.deleted),
             fragments: sizes.len() as u64,
-            mergeable_fragments: tiers::mergeable(&sizes).len() as u64,
+            mergeable_fragments: tiers::mergeable(&sizes) as u64,
             holey_fragments: sizes.iter().filter(|size| size.is_holey()).count() as u64,
             versions: names.iter().filter(|name| name.ends_with(".manifest")).count() as u64,
             indexes_missing: wanted.iter().filter(is_missing).count() as u64,

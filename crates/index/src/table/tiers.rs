@@ -1,16 +1,16 @@
 //! Tiers of a table: which fragments are merged, and which segments its indexes have.
 //!
 //! A table grows as log-structured stores do. New rows come in small fragments, which no index
-//! covers and searches read from memory. Once there are enough of them, they are merged with those
-//! before them that are not much larger, and the merged fragment gets a segment of its own in every
+//! covers and searches read from memory. Once there are enough of them, they are merged with others
+//! that are not much larger, and the merged fragment gets a segment of its own in every
 //! index. A fragment of [`FULL_ROWS`] rows is merged no more. So a row is rewritten a number of
 //! times that grows as the logarithm of the table, and what has to be rewritten to erase a row is
 //! bounded: the fragment that holds it, and its segments.
 //!
 //! Everything here is a pure function of sizes.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use roaring::RoaringBitmap;
 
@@ -73,18 +73,26 @@ impl Piece {
     }
 }
 
-/// Returns the newest fragments that are small beside those after them, in a table with the given
-/// fragments: merging these keeps the number of fragments small.
-pub(crate) fn mergeable(fragments: &[FragmentSize]) -> Range<usize> {
-    let (mut start, mut rows) = (fragments.len(), 0);
-    for (place, fragment) in fragments.iter().enumerate().rev() {
-        let is_last = place + 1 == fragments.len();
-        if fragment.is_full() || !(is_last || fragment.live() <= GROWTH * rows) {
+/// Returns the fragments from the largest to the smallest, and the newest last among equals. Their
+/// order in the table says nothing: the engine keeps them by number, and a fragment that is
+/// rewritten gets a new one.
+fn by_size(fragments: &[FragmentSize]) -> Vec<FragmentSize> {
+    let mut sorted = fragments.to_vec();
+    sorted.sort_by_key(|fragment| (Reverse(fragment.live()), fragment.id));
+    sorted
+}
+
+/// Returns how many of a table's fragments are small beside those that are smaller still, all of
+/// them together: merging these keeps the number of fragments small.
+pub(crate) fn mergeable(fragments: &[FragmentSize]) -> usize {
+    let (mut count, mut rows) = (0, 0);
+    for fragment in by_size(fragments).iter().rev() {
+        if fragment.is_full() || !(count == 0 || fragment.live() <= GROWTH * rows) {
             break;
         }
-        (start, rows) = (place, rows + fragment.live());
+        (count, rows) = (count + 1, rows + fragment.live());
     }
-    start..fragments.len()
+    count
 }
 
 /// Returns the next piece of merging a table's small fragments and of covering those that are not
@@ -94,8 +102,9 @@ pub(crate) fn next_merge(fragments: &[FragmentSize], indexed: &RoaringBitmap) ->
     if let Some(run) = chunks(fragments, FragmentSize::is_holey).into_iter().next() {
         return Piece { rewritten: vec![run], ..Piece::default() };
     }
+    let fragments = by_size(fragments);
     let first_fresh = fragments.iter().position(is_fresh).unwrap_or(fragments.len());
-    let start = mergeable(fragments).start.min(first_fresh);
+    let start = (fragments.len() - mergeable(&fragments)).min(first_fresh);
     let (mut run, mut size) = (Vec::new(), (0, 0));
     let finish = |run: &[FragmentSize]| match run {
         [] => Piece::default(),
@@ -253,14 +262,13 @@ mod tests {
                 return (fragments.iter().map(|of| of.rows).collect(), rewritten);
             }
             for run in piece.rewritten {
-                let first = fragments.iter().position(|of| of.id == run[0]).unwrap();
                 let (mut sum, mut bytes) = (0, 0);
-                for old in fragments.drain(first..first + run.len()) {
+                for old in fragments.extract_if(.., |of| run.contains(&of.id)) {
                     (sum, bytes) = (sum + old.live(), bytes + old.bytes);
                 }
                 assert!(sum <= MERGED_ROWS && run.len() > 1, "{run:?}: {sum}");
                 rewritten += sum;
-                fragments.insert(first, FragmentSize { id: next_id, rows: sum, deleted: 0, bytes });
+                fragments.push(FragmentSize { id: next_id, rows: sum, deleted: 0, bytes });
                 indexed.insert(next_id);
                 next_id += 1;
             }
