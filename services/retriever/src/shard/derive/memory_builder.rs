@@ -72,6 +72,21 @@ struct Work {
     is_swept: bool,
     /// Searchable documents, as of a revision of the shard.
     documents: Option<(u64, Arc<Vec<DocumentStatus>>)>,
+    /// State in which nothing was left to form.
+    whole: Option<Whole>,
+}
+
+/// State of a shard in which memories of a model covered every document.
+struct Whole {
+    revision: u64,
+    records: Arc<Vec<MemoryRecord>>,
+    model: String,
+}
+
+impl Whole {
+    fn is(&self, revision: u64, records: &Arc<Vec<MemoryRecord>>) -> bool {
+        self.revision == revision && Arc::ptr_eq(&self.records, records)
+    }
 }
 
 /// Memory that was formed.
@@ -159,9 +174,11 @@ impl MemoryBuilder {
 
     /// Performs the next step.
     async fn step(&self, work: &mut Work) -> Result<Step, Failed> {
-        let records = self.reader.memories();
+        // An idle shard costs nothing but this comparison, however many documents it has.
+        let (revision, records) = (self.reader.revision(), self.reader.memories());
+        let whole = work.whole.take_if(|whole| whole.is(revision, &records));
         let finds_all = |record: &MemoryRecord| self.reader.finds_all(&record.parts);
-        if !work.is_swept || !records.iter().all(finds_all) {
+        if !work.is_swept || (whole.is_none() && !records.iter().all(finds_all)) {
             self.sweep().await?;
             work.is_swept = true;
             return Ok(Step::Done);
@@ -177,10 +194,19 @@ impl MemoryBuilder {
         let Some(model) = self.encoder.memory_model(deadline).await? else {
             return Ok(Step::Idle);
         };
+        if whole.as_ref().is_some_and(|whole| whole.model == model.fingerprint) {
+            work.whole = whole;
+            return Ok(Step::Idle);
+        }
         let aside = work.attempts.aside(self.clock.now(), |parts| self.reader.finds_all(parts));
         let documents = self.documents(work);
         let plan = plan(&documents, &records, &model.fingerprint, self.settings, &aside);
-        let Some(plan) = plan else { return Ok(Step::Idle) };
+        let Some(plan) = plan else {
+            let model = model.fingerprint;
+            // What is set aside becomes due by time alone.
+            work.whole = aside.is_empty().then_some(Whole { revision, records, model });
+            return Ok(Step::Idle);
+        };
         let parts = plan.added.clone();
         let forming = metrics::stage("memorise", self.form(plan));
         let formed = Box::pin(forming).instrument(span).await;
