@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use lance::Dataset;
+use lance::dataset::builder::DatasetBuilder;
 use lance::index::DatasetIndexExt;
 use lance::index::vector::VectorIndexParams;
 use lance_index::scalar::{BuiltinIndexType, InvertedIndexParams, ScalarIndexParams};
 use lance_index::vector::bq::RQBuildParams;
 use lance_index::vector::ivf::IvfBuildParams;
 use lance_index::{IndexParams, IndexType};
-use lance_table::format::{Fragment, IndexMetadata, Manifest};
+use lance_table::format::{Fragment, IndexMetadata, pb};
 use lancedb::DistanceType;
+use prost::Message as _;
 use roaring::RoaringBitmap;
 
 use crate::error::{Operation, Result};
@@ -95,19 +97,22 @@ pub(crate) async fn segments_of(
 
 /// Returns a handle on the same version of a table that shows other fragments: some of its own, or
 /// new ones that were written but not committed.
-pub(crate) fn showing(dataset: &Dataset, mut fragments: Vec<Fragment>) -> Dataset {
+pub(crate) async fn showing(
+    kind: TableKind,
+    dataset: &Dataset,
+    mut fragments: Vec<Fragment>,
+) -> Result<Dataset> {
     // The engine looks them up by bisection.
     fragments.sort_unstable_by_key(|fragment| fragment.id);
-    let before = dataset.manifest();
-    let schema = before.schema.clone();
-    let mut manifest = Manifest::new_from_previous(before, schema, Arc::new(fragments));
-    // Its indexes are those of the version.
-    (manifest.version, manifest.index_section) = (before.version, before.index_section);
-    manifest.reader_feature_flags = before.reader_feature_flags;
-    manifest.writer_feature_flags = before.writer_feature_flags;
-    let mut showing = dataset.clone();
-    showing.manifest = Arc::new(manifest);
-    showing
+    let mut manifest = dataset.manifest().clone();
+    manifest.fragments = Arc::new(fragments);
+    // What the engine derives from a manifest, it derives when it opens one.
+    let manifest = pb::Manifest::from(&manifest).encode_to_vec();
+    let open = async {
+        let builder = DatasetBuilder::from_uri(dataset.uri()).with_session(dataset.session());
+        Ok(builder.with_serialized_manifest(&manifest)?.load().await?)
+    };
+    run(kind, Operation::Open, open.boxed()).await
 }
 
 /// Builds a segment of an index over all fragments that `dataset` shows, and commits nothing.

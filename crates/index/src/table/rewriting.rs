@@ -91,7 +91,7 @@ impl Rewriting {
             let new = rewritten(kind, &dataset, &old, &mut self.reserved).await?;
             runs.push(Run { old, new });
         }
-        let after = showing(&dataset, replaced(dataset.fragments(), &runs));
+        let after = showing(kind, &dataset, replaced(dataset.fragments(), &runs)).await?;
         let wanted = runs.iter().flat_map(|run| &run.new).map(|of| of.id as u32);
         let wanted: RoaringBitmap = wanted.chain(self.piece.covered.iter().copied()).collect();
         let sizes: Vec<(u32, u64)> = after.fragments().iter().map(live_rows).collect();
@@ -106,13 +106,15 @@ impl Rewriting {
             for fragments in change.built {
                 let is_in = |of: &&Fragment| fragments.contains(&(of.id as u32));
                 let of_segment = after.fragments().iter().filter(is_in).cloned().collect();
-                let segment = build_segment(kind, showing(&after, of_segment), index).await?;
+                let of_segment = showing(kind, &after, of_segment).await?;
+                let segment = build_segment(kind, of_segment, index).await?;
                 count += usize::from(segment.is_some());
                 built.extend(segment);
             }
             if count == 0 && index.kind == IndexKind::Words {
                 // The text index always exists: it also says how fresh texts are split into words.
-                built.extend(build_segment(kind, showing(&after, Vec::new()), index).await?);
+                let nothing = showing(kind, &after, Vec::new()).await?;
+                built.extend(build_segment(kind, nothing, index).await?);
             }
             removed.extend(change.removed.into_iter().map(|place| segments[place].clone()));
         }
