@@ -1,9 +1,9 @@
 //! All documents of a shard, in memory: what searches may find and what waits to be derived.
 //!
 //! The catalogue is a persistent map. A copy costs nothing, so each view of the shard has its own,
-//! and a change costs the logarithm of its size. Whatever is listed in some order is kept in that order,
-//! so that no list goes through all documents. A million documents take about 0.6 GB, and 0.4 GB more
-//! if they have trees.
+//! and a change costs the logarithm of its size. Whatever is listed in some order is kept in that
+//! order, so that no list goes through all documents. A million documents take about 0.6 GB, and
+//! 0.4 GB more if they have trees.
 
 mod changes;
 pub(crate) mod corpus_tree;
