@@ -116,8 +116,8 @@ impl Placed {
 fn search(shard: &ShardKey, me: &NodeId, others: &[NodeId]) -> Option<u32> {
     let mine = preference(shard, me);
     let is_ahead = |at: &usize| preference(shard, &others[*at]) > mine;
-    // Each shard begins elsewhere. Otherwise the first of the others would be remembered for half of
-    // all shards, and all of them would be searched for again when it goes.
+    // Each shard begins elsewhere. Otherwise the first of the others would be remembered for half
+    // of all shards, and all of them would be searched for again when it goes.
     let first = usize::try_from(mine.0 % others.len().max(1) as u64).unwrap_or(0);
     (first..others.len()).chain(0..first).find(is_ahead).map(position)
 }

@@ -632,7 +632,8 @@ impl World {
     fn sweep(&mut self) {
         let mut holders: Vec<Option<&NodeId>> = vec![None; self.tables.len()];
         let mut is_owned = vec![false; self.tables.len()];
-        // Leases may contradict each other after Redis was emptied: an earlier one is still trusted.
+        // After Redis was emptied, leases may contradict each other: an earlier one is still
+        // trusted.
         let is_troubled = self.emptied.is_some_and(|emptied| self.now < emptied + LEASE_TTL * 2);
         for (at, machine) in self.machines.iter().enumerate() {
             let Some(node) = &machine.node else { continue };
