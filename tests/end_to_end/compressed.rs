@@ -187,3 +187,25 @@ fn a_document_that_is_replaced_or_added_is_read_into_memories_of_one_process() {
     let without = home.run_at(&server, &["memory", "list", "--corpus", "plain", "--json"]);
     assert_eq!(without.error()["reason"], "NO_COMPRESSED_MEMORY");
 }
+
+#[test]
+fn a_corpus_whose_memories_cannot_be_kept_is_refused_with_the_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new();
+    let mut command = home.serve_command();
+    command.envs(settings(&folder)).env("CLEW_MEMORY_MODEL__CACHE_BYTES", "1048576");
+    let server = crate::harness::Server::start(command);
+    let create = |tokens: &str| {
+        let segment = format!("--memory-segment-tokens={tokens}");
+        home.run_at(&server, &["corpus", "create", CORPUS, "--memory-ratio=4", &segment, "--json"])
+    };
+    let refused = create("1000000").error();
+    let message = refused["message"].as_str().unwrap();
+    for part in ["corpus.memory.segment_tokens", "at most 1048576 bytes", "got ", "1000000 tokens"]
+    {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let listed = home.run_at(&server, &["corpus", "list", "--json"]).done();
+    assert!(!listed.to_string().contains(CORPUS), "{listed}");
+    create("300").done();
+}

@@ -1,6 +1,7 @@
 //! Tests of language models: a folder that `clew generate` runs, and an endpoint with which `clew
 //! serve` answers.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest, signal, write_tiny_decoder};
@@ -94,6 +95,42 @@ fn the_time_of_a_question_is_measured_in_its_parts() {
     assert!(of("compute", "p50_ms") > 0.0 && of("question", "p50_ms") > of("compute", "p50_ms"));
     let in_bulk = measure(&[]);
     assert!(in_bulk["tokens_per_second"].as_f64().unwrap() > 0.0, "{in_bulk}");
+}
+
+#[test]
+fn what_grows_with_a_shard_is_measured_at_each_size() {
+    let home = Home::new();
+    let folder = home.path("growth");
+    let measure = |sizes: &str| {
+        let mut command = home.clew();
+        command.args(["bench", "growth", "--json", "--sizes", sizes]).arg("--folder").arg(&folder);
+        Ran::of(command)
+    };
+    let refused = measure("400,200").error();
+    assert!(refused["message"].as_str().unwrap().contains("--sizes"), "{refused}");
+    let measured = measure("200,400").done();
+    let lines = measured["lines"].as_array().unwrap();
+    let works: BTreeSet<&str> = lines.iter().map(|line| line["work"].as_str().unwrap()).collect();
+    assert!(works.len() > 12, "{measured}");
+    for work in works {
+        let of_work = lines.iter().filter(|line| line["work"] == work);
+        let sizes: Vec<u64> = of_work.map(|line| line["chunks"].as_u64().unwrap()).collect();
+        assert_eq!(sizes, [200, 400], "{work}");
+    }
+    for line in lines {
+        assert!(line["seconds"].as_f64().unwrap() > 0.0, "{line}");
+    }
+    if cfg!(target_os = "linux") {
+        let written = |work: &str| {
+            let line = lines.iter().find(|line| line["work"] == work);
+            line.unwrap_or_else(|| panic!("{measured}"))["bytes_written"].as_f64().unwrap()
+        };
+        assert!(written("accept 100 documents") > written("accept 1 document"), "{measured}");
+        assert!(written("accept 1 document") > 0.0 && written("open the shard") >= 0.0);
+    }
+    // What is in a folder stays.
+    let refused = measure("200").error();
+    assert!(refused["message"].as_str().unwrap().contains("empty folder"), "{refused}");
 }
 
 #[test]

@@ -337,14 +337,22 @@ pub async fn eventually<T>(what: &str, mut condition: impl AsyncFnMut() -> Optio
 
 /// Returns every file below `folder`, with its content.
 pub fn files_below(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    // A server may remove files meanwhile.
+    let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if is_gone(&error) => return files,
+        entries => entries.unwrap(),
+    };
+    for entry in entries {
         let path = entry.unwrap().path();
         if path.is_dir() {
             files.extend(files_below(&path));
-        } else {
-            let content = std::fs::read(&path).unwrap();
-            files.push((path, content));
+            continue;
+        }
+        match std::fs::read(&path) {
+            Err(error) if is_gone(&error) => {}
+            content => files.push((path, content.unwrap())),
         }
     }
     files

@@ -94,8 +94,9 @@ pub use ledger::{Budget, Call, Ledger, Loan, Spent};
 pub use limits::Limits;
 pub use listening::Listener;
 pub use memorising::{
-    COUNTED_BYTES, FormTask, FormedMemory, KeptMemory, MemoryEncoder, MemoryModelIdentity,
-    MemoryPart, MemoryRecord, MemoryText, NoMemoryModel, SNAPSHOT_BYTES, check_counted, kept_slots,
+    COUNTED_BYTES, FormTask, FormedMemory, KeptMemory, ListedMemories, MemoryEncoder,
+    MemoryFailure, MemoryModelIdentity, MemoryPart, MemoryRecord, MemoryText, NoMemoryModel,
+    SNAPSHOT_BYTES, check_counted, kept_slots, ready_bytes,
 };
 pub use memory_graph::{
     EntityKey, EntityNode, GraphMemory, GraphQuery, RelationEdge, SegmentId, Subgraph,

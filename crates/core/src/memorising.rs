@@ -7,7 +7,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{DocumentId, DraftTask, DraftedClues, Error, ErrorKind, Span, Version};
+use crate::{DocumentId, DraftTask, DraftedClues, Error, ErrorKind, Span, Timestamp, Version};
 
 /// Maximum size of a serialized memory, in bytes.
 pub const SNAPSHOT_BYTES: usize = 32 << 30;
@@ -27,6 +27,9 @@ pub struct MemoryModelIdentity {
     pub slot_bytes: u64,
     /// Name and version of its prompts.
     pub prompts: String,
+    /// Bytes for memories that are kept ready (`memory_model.cache_bytes`); `None` if an encoder
+    /// of an earlier release does not tell.
+    pub cache_bytes: Option<u64>,
 }
 
 impl MemoryModelIdentity {
@@ -45,6 +48,13 @@ pub fn kept_slots(tokens: u64, window: u64, ratio: u64) -> u64 {
     let memory_tokens = |words: u64| words.checked_div(ratio);
     let of_windows = windows * memory_tokens(window).unwrap_or(window);
     of_windows + open + memory_tokens(open).unwrap_or(0)
+}
+
+/// Computes the bytes that a memory takes while it is ready: its slots, and their keys once more,
+/// rotated to their positions.
+pub fn ready_bytes(slots: u64, slot_bytes: u64) -> u64 {
+    let slots = slots.saturating_mul(slot_bytes);
+    slots.saturating_add(slots / 2)
 }
 
 /// Part of a document that a memory covers.
@@ -76,6 +86,30 @@ pub struct MemoryRecord {
     pub slots: u64,
     /// Size of the serialized memory, in bytes.
     pub bytes: u64,
+}
+
+/// Memory that could not be formed or stored so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryFailure {
+    /// Documents that were to be read into it.
+    pub documents: Vec<DocumentId>,
+    /// Number of attempts.
+    pub attempts: u32,
+    /// Kind of the last failure.
+    pub kind: ErrorKind,
+    /// Message for callers.
+    pub message: String,
+    /// Time of the next attempt; `None` if the documents are set aside.
+    pub next_try: Option<Timestamp>,
+}
+
+/// Memories that a shard stores, and those that it could not form or store so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedMemories {
+    /// Stored memories, in the order in which they were begun.
+    pub records: Vec<MemoryRecord>,
+    /// Failures.
+    pub failures: Vec<MemoryFailure>,
 }
 
 /// Text that is to be read into a memory.

@@ -104,8 +104,12 @@ impl CorpusTree {
             let mut above = Vec::new();
             let mut rest = level.as_slice();
             while !rest.is_empty() {
-                let ends =
-                    |member: &Member| ends_group(documents, member, tree.depth, max_children);
+                let ends = |member: &Member| {
+                    let last = documents.get(member.1.end.saturating_sub(1));
+                    last.is_some_and(|(id, _)| {
+                        Self::ends_group(id, tree.depth, max_children as u32)
+                    })
+                };
                 let (group, others) = rest.split_at(group_length(rest, max_children, ends));
                 above.push(tree.put(group));
                 rest = others;
@@ -114,6 +118,15 @@ impl CorpusTree {
         }
         tree.root = level.pop().map(|(key, _)| key);
         tree
+    }
+
+    /// Returns whether a group of nodes on that level may end with a member whose last document is
+    /// `last`. The id decides, like a coin.
+    pub fn ends_group(last: &DocumentId, level: u32, max_children: u32) -> bool {
+        let mut hasher = blake3::Hasher::new_derive_key("clew upper group v1");
+        hasher.update(&level.to_le_bytes());
+        hasher.update(last.as_str().as_bytes());
+        u32::from(hasher.finalize().as_bytes()[0]) * max_children.max(2) < 256 * 2
     }
 
     /// Adds the node above `group`. A single member stands for itself, without a node.
@@ -165,21 +178,6 @@ type Member = (CorpusTreeKey, Range<usize>);
 fn group_length(members: &[Member], max_children: usize, ends: impl Fn(&Member) -> bool) -> usize {
     let most = members.len().min(max_children);
     (2..most).find(|&length| ends(&members[length - 1])).unwrap_or(most)
-}
-
-/// Returns whether a group of that level may end with `member`. The id of the member's last
-/// document decides, like a coin.
-fn ends_group(
-    documents: &[(DocumentId, CorpusTreeKey)],
-    member: &Member,
-    level: u32,
-    max_children: usize,
-) -> bool {
-    let last = documents.get(member.1.end.saturating_sub(1));
-    let mut hasher = blake3::Hasher::new_derive_key("clew upper group v1");
-    hasher.update(&level.to_le_bytes());
-    hasher.update(last.map_or("", |(id, _)| id.as_str()).as_bytes());
-    usize::from(hasher.finalize().as_bytes()[0]) * max_children < 256 * 2
 }
 
 #[cfg(test)]

@@ -92,8 +92,11 @@ pub use registry::format::Registered;
 pub use registry::format::act_as_next_release;
 pub use settings::{SearchMemory, ShardSettings, Takeover, Tuning};
 pub use shard::ShardWriter;
+pub use shard::maintain::{Done, Maintenance, Next, Work};
 pub use shard::plan::{MaintenancePlan, MaintenanceReport, MaintenanceStep, ShardStatistics, plan};
+pub use shard::scan::Traces;
 pub use storage::Storage;
+pub use storage::memories::StagedMemory;
 pub use storage::probe::{Broken, Probed};
 pub use storage::s3::{ObjectStoreSettings, Secret};
 pub use storage::session::IndexMemory;
@@ -106,7 +109,7 @@ pub use values::due::{DueDocument, Lag};
 pub use values::failure::Failure;
 pub use values::nodes::{
     CorpusTreeRow, DocumentNodes, DocumentSegments, MissingNode, NodeRow, SegmentNode,
-    StructuredDocument, SummaryVector,
+    StructureChanges, StructuredDocument, SummaryVector,
 };
 pub use values::offer::{Offer, OfferResult};
 pub use values::text_memory::TextMemory;

@@ -102,14 +102,12 @@ pub struct Tuning {
     /// one by one: all of a smaller shard, or those that a filter leaves. 20,000 vectors of 384
     /// dimensions take about 2 ms.
     pub vector_index_rows: u64,
-    /// Number of chunks outside an index that a search may have to read besides it. Their words
-    /// count towards each other's scores but not towards those of the indexed chunks.
+    /// Number of chunks outside an index whose words a search may have to look through in memory.
     pub unindexed_chunks: u64,
-    /// Stored bytes of documents outside the index of whole documents that a search may have to
-    /// read besides it.
+    /// Stored bytes of documents outside the index of whole documents whose words a search may have
+    /// to look through in memory.
     pub unindexed_document_bytes: u64,
-    /// Number of fragments with fewer than 100,000 rows from which they are merged. Each costs a
-    /// search file accesses.
+    /// Number of small fragments from which they are merged. Each costs a search file accesses.
     pub small_fragments: u64,
     /// Number of stored versions of a table from which old ones are removed.
     pub versions: u64,

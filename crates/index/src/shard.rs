@@ -6,15 +6,14 @@ mod derive;
 mod erase;
 mod failures;
 mod forget;
-mod maintain;
+pub(crate) mod maintain;
 mod memories;
 pub(crate) mod plan;
-mod scan;
+pub(crate) mod scan;
 mod structure;
 mod sweep;
 
 use std::convert::Infallible;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use arrow::record_batch::RecordBatch;
@@ -22,7 +21,6 @@ use tokio::sync::oneshot;
 
 use crate::catalogue::Catalogue;
 use crate::catalogue::reading::Reading;
-use crate::catalogue::record::Wanted;
 use crate::error::{Error, Operation, Result};
 use crate::read::reader::ShardReader;
 use crate::read::resident::{Fragments, FragmentsReading};
@@ -55,6 +53,9 @@ pub struct ShardWriter {
     settled_at: Instant,
     /// Whether a write began and its outcome is not known.
     is_in_doubt: bool,
+    /// Number of calls that forgot something, and of the first of them that are erased.
+    pub(crate) forgotten: u64,
+    pub(crate) erased: u64,
 }
 
 impl ShardWriter {
@@ -95,7 +96,7 @@ impl ShardWriter {
         let erasure = ErasureMark::read(place, number).await?;
         let memories = MemoryFiles::open(place).await?;
         let tables = [&mut sources, &mut chunks, &mut nodes, &mut failures];
-        let (catalogue, fragments) = read(tables, settings.wanted()).await?;
+        let (catalogue, fragments) = read(tables, &settings, None).await?;
         let handed = HandedOn::new(fragments, &settings);
         let shown =
             shown([&sources, &chunks, &nodes], &settings, catalogue.clone(), &handed).await?;
@@ -113,15 +114,16 @@ impl ShardWriter {
             place: place.clone(),
             settled_at: Instant::now(),
             is_in_doubt: false,
+            forgotten: 0,
+            erased: 0,
         })
     }
 
     /// Returns a reader. It sees each write as soon as the write has returned.
     pub fn reader(&self) -> ShardReader {
         let (snapshots, fence) = (self.publisher.subscribe(), self.sources.fence().clone());
-        let is_erasure_wanted = self.erasure.is_wanted();
         let place = self.place.clone();
-        ShardReader::new(snapshots, fence, self.memories.reader(), place, is_erasure_wanted)
+        ShardReader::new(snapshots, fence, self.memories.reader(), place, self.erasure.seen())
     }
 
     /// Returns where the shard is stored.
@@ -156,7 +158,7 @@ impl ShardWriter {
         self.begin_write().await?;
         self.chunks.ensure_vectors(&settings.vectors).await?;
         self.chunks.sync().await?;
-        self.catalogue = self.catalogue.wanting(settings.wanted());
+        self.catalogue = self.catalogue.wanting(settings.wanted(), settings.max_children());
         let memory = self.settings.memory.clone();
         self.settings = ShardSettings { memory, ..settings };
         self.settled_at = Instant::now();
@@ -180,7 +182,8 @@ impl ShardWriter {
     pub async fn reload(&mut self) -> Result<()> {
         self.is_in_doubt = true;
         let tables = [&mut self.sources, &mut self.chunks, &mut self.nodes, &mut self.failures];
-        let (catalogue, fragments) = read(tables, self.settings.wanted()).await?;
+        let before = Some(&self.catalogue);
+        let (catalogue, fragments) = read(tables, &self.settings, before).await?;
         self.catalogue = catalogue;
         self.handed = HandedOn::new(fragments, &self.settings);
         self.publish().await?;
@@ -191,13 +194,19 @@ impl ShardWriter {
     /// Begins a write. From here until [`ShardWriter::end_write`] the state is in doubt, also if
     /// the caller drops the write half-way.
     pub(crate) async fn begin_write(&mut self) -> Result<()> {
+        self.ensure_known().await?;
+        self.is_in_doubt = true;
+        Ok(())
+    }
+
+    /// Makes sure that the state is known, for work that writes to no table.
+    pub(crate) async fn ensure_known(&mut self) -> Result<()> {
         for kind in TableKind::ALL {
             self.table(kind).check_owned().await?;
         }
         if self.is_in_doubt {
             self.reload().await?;
         }
-        self.is_in_doubt = true;
         Ok(())
     }
 
@@ -224,6 +233,15 @@ struct HandedOn {
 }
 
 impl HandedOn {
+    /// Returns what the views of a table hand on, if it is searched.
+    fn of(&self, kind: TableKind) -> Option<&Handed> {
+        match kind {
+            TableKind::Sources => Some(&self.sources),
+            TableKind::Chunks => Some(&self.chunks),
+            TableKind::Nodes | TableKind::Failures => None,
+        }
+    }
+
     /// Starts with the fragments of `chunks`. Those of `sources` are read when whole documents are
     /// searched.
     fn new(chunks: Fragments, settings: &ShardSettings) -> Self {
@@ -233,8 +251,13 @@ impl HandedOn {
     }
 }
 
-/// Reads the documents of a shard and the rows of `chunks` from the tables' newest versions.
-async fn read(tables: [&mut Stored; 4], wanted: Wanted) -> Result<(Catalogue, Fragments)> {
+/// Reads the documents of a shard and the rows of `chunks` from the tables' newest versions. The
+/// catalogue comes in the place of `before`.
+async fn read(
+    tables: [&mut Stored; 4],
+    settings: &ShardSettings,
+    before: Option<&Catalogue>,
+) -> Result<(Catalogue, Fragments)> {
     let mut reading = Reading::default();
     let mut fragments = Fragments::default();
     for table in tables {
@@ -255,12 +278,9 @@ async fn read(tables: [&mut Stored; 4], wanted: Wanted) -> Result<(Catalogue, Fr
             fragments = rows.all(&*table.dataset(Operation::Read).await?);
         }
     }
-    let mut catalogue = Catalogue::new(wanted);
     let (documents, upper) = reading.finish();
-    for (id, found) in documents {
-        catalogue.change(&id, |facts| *facts = found);
-    }
-    catalogue.add_upper(upper);
+    let (wanted, max_children) = (settings.wanted(), settings.max_children());
+    let catalogue = Catalogue::read(wanted, max_children, before, documents, upper);
     Ok((catalogue, fragments))
 }
 
@@ -295,7 +315,6 @@ async fn shown(
         compared,
         max_children,
         catalogue,
-        upper: OnceLock::new(),
         _held: held,
     })
 }

@@ -12,6 +12,7 @@ pub(crate) mod objects;
 pub(crate) mod probe;
 pub(crate) mod s3;
 pub(crate) mod session;
+pub(crate) mod staged;
 pub(crate) mod unique;
 pub(crate) mod url;
 

@@ -1,22 +1,24 @@
 //! One table of a shard: wraps the storage engine's handle with our errors and our durability.
 
+mod batches;
 pub(crate) mod column;
 mod columns;
-mod compaction;
 pub(crate) mod engine;
 #[cfg(test)]
 mod faulty;
 pub(crate) mod fence;
 pub(crate) mod filter;
-mod indexes;
+pub(crate) mod indexes;
 pub(crate) mod kind;
 pub(crate) mod named_files;
 mod open;
 mod ownership;
-mod removal;
+pub(crate) mod removal;
+pub(crate) mod rewriting;
 pub(crate) mod rows;
 pub(crate) mod schema;
 pub(crate) mod statistics;
+pub(crate) mod tiers;
 pub(crate) mod vectors;
 
 use std::future::Future;

@@ -11,7 +11,7 @@ use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
-    Result,
+    Result, UploadPart,
 };
 
 /// A fault of one put or removal.
@@ -41,7 +41,8 @@ impl Fault {
 const DELAY: Duration = Duration::from_millis(5);
 
 /// A view of a store on which one put or removal, or one read, fails. The store itself may be in
-/// use at the same time. A multipart upload can fail only at its beginning.
+/// use at the same time. Of an upload in parts, the beginning, each part and the end count as
+/// changes. None of them is done later.
 ///
 /// Cheap to clone; clones share the planned faults.
 #[derive(Clone, Debug)]
@@ -58,6 +59,7 @@ struct State {
     planned_read: Option<usize>,
     is_dead: bool,
     ignores_conditions: bool,
+    unfinished_uploads: usize,
     late: Option<Change>,
 }
 
@@ -99,6 +101,11 @@ impl FaultyStore {
     /// Returns the number of puts and removals requested so far.
     pub fn changes(&self) -> usize {
         self.state().changes
+    }
+
+    /// Returns the number of uploads in parts that were begun, and neither completed nor aborted.
+    pub fn unfinished_uploads(&self) -> usize {
+        self.state().unfinished_uploads
     }
 
     /// Applies the change that was left for later.
@@ -197,9 +204,12 @@ impl ObjectStore for FaultyStore {
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         match self.begin()? {
-            None | Some(Fault::Delayed) => self.inner.put_multipart_opts(path, options).await,
-            Some(_) => Err(failure("not begun")),
+            None | Some(Fault::Delayed) => {}
+            Some(_) => return Err(failure("not begun")),
         }
+        let upload = self.inner.put_multipart_opts(path, options).await?;
+        self.state().unfinished_uploads += 1;
+        Ok(Box::new(FaultyUpload { store: self.clone(), upload }))
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
@@ -251,6 +261,53 @@ impl ObjectStore for FaultyStore {
     }
 }
 
+/// An upload in parts on which each step may fail.
+#[derive(Debug)]
+struct FaultyUpload {
+    store: FaultyStore,
+    upload: Box<dyn MultipartUpload>,
+}
+
+#[async_trait]
+impl MultipartUpload for FaultyUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let (begun, part) = (self.store.begin(), self.upload.put_part(data));
+        Box::pin(async move {
+            match begun? {
+                None | Some(Fault::Delayed) => part.await,
+                Some(Fault::Done | Fault::CrashAfter) => {
+                    drop(part.await);
+                    Err(failure("done, and the answer is lost"))
+                }
+                Some(Fault::NotDone | Fault::DoneLater | Fault::Crash) => Err(failure("not sent")),
+            }
+        })
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let fault = self.store.begin()?;
+        match fault {
+            None | Some(Fault::Delayed) => {
+                let done = self.upload.complete().await?;
+                self.store.state().unfinished_uploads -= 1;
+                Ok(done)
+            }
+            Some(Fault::Done | Fault::CrashAfter) => {
+                drop(self.upload.complete().await);
+                Err(failure("done, and the answer is lost"))
+            }
+            Some(Fault::NotDone | Fault::DoneLater | Fault::Crash) => Err(failure("not done")),
+        }
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.store.is_alive()?;
+        self.upload.abort().await?;
+        self.store.state().unfinished_uploads -= 1;
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use object_store::memory::InMemory;
@@ -287,6 +344,29 @@ mod tests {
             let is_late = fault == Fault::DoneLater;
             assert_eq!(inner.head(&"c".into()).await.is_ok(), is_there || is_late, "{fault:?}");
             assert_eq!(store.changes(), if is_dead { 3 } else { 4 });
+        }
+    }
+
+    #[tokio::test]
+    async fn each_step_of_an_upload_may_fail() {
+        for nth in 0..4 {
+            let store = FaultyStore::new(Arc::new(InMemory::new()));
+            store.plan(nth, Fault::NotDone);
+            let sent = async {
+                let mut upload = store.put_multipart(&"a".into()).await?;
+                let sent = async {
+                    upload.put_part("x".into()).await?;
+                    upload.put_part("y".into()).await?;
+                    upload.complete().await
+                };
+                match sent.await {
+                    Ok(_) => Ok(()),
+                    Err(error) => upload.abort().await.and(Err(error)),
+                }
+            };
+            assert!(sent.await.is_err(), "{nth}");
+            assert_eq!((store.changes(), store.unfinished_uploads()), (nth + 1, 0));
+            assert!(store.head(&"a".into()).await.is_err());
         }
     }
 

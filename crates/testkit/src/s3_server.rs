@@ -119,7 +119,20 @@ impl S3Server {
     /// # Errors
     /// Returns an error if the server does not answer.
     pub fn objects(&self) -> io::Result<Vec<String>> {
-        let answer = ask(self.address, "GET")?;
+        self.keys("")
+    }
+
+    /// Returns the names of objects whose uploads in parts were begun, and neither completed nor
+    /// aborted.
+    ///
+    /// # Errors
+    /// Returns an error if the server does not answer.
+    pub fn unfinished_uploads(&self) -> io::Result<Vec<String>> {
+        self.keys("?uploads")
+    }
+
+    fn keys(&self, query: &str) -> io::Result<Vec<String>> {
+        let answer = ask(self.address, "GET", query)?;
         if answer.split(' ').nth(1) != Some("200") {
             return Err(io::Error::other(format!("expected a listing, got {answer}")));
         }
@@ -190,15 +203,15 @@ fn python() -> PathBuf {
 
 /// Creates the bucket and returns the response.
 fn put_bucket(address: SocketAddr) -> io::Result<String> {
-    ask(address, "PUT")
+    ask(address, "PUT", "")
 }
 
 /// Sends a request about the bucket and returns the response.
-fn ask(address: SocketAddr, method: &str) -> io::Result<String> {
+fn ask(address: SocketAddr, method: &str, query: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let request = format!(
-        "{method} /{BUCKET} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\
+        "{method} /{BUCKET}{query} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\
          Connection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes())?;

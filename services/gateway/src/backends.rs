@@ -1,6 +1,7 @@
 //! The components and limits that the services share.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use clew_cluster::Cache;
 use clew_core::{
@@ -108,6 +109,24 @@ impl Backends {
         };
         settings.check(&self.limits)?;
         Ok(settings)
+    }
+
+    /// Checks that compressed memories of such a corpus can be formed and kept, if it has them and
+    /// an encoder has a memory model.
+    ///
+    /// # Errors
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] naming the fields and figures at fault, and
+    /// [`clew_core::ErrorKind::Unavailable`] while no encoder can tell which model it has.
+    pub(crate) async fn check_memories(
+        &self,
+        settings: &CorpusSettings,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let Some(memory) = settings.memory else { return Ok(()) };
+        match self.memory_encoder.memory_model(deadline).await? {
+            Some(model) => memory.check_for(&model),
+            None => Ok(()),
+        }
     }
 
     /// Returns encoders whose tokens are counted on `account` and that cache the questions of its

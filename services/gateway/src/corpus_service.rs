@@ -47,6 +47,7 @@ impl Corpora {
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let settings = self.backends.settings_of(request.into_inner().try_into()?)?;
+        self.backends.check_memories(&settings, deadline).await?;
         let corpus = self.backends.corpora.of(&caller).create(settings, deadline).await?;
         let corpus = Some(self.describe(&caller, &corpus, deadline).await?);
         Ok(wire::CreateCorpusResponse { corpus })

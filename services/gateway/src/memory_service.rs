@@ -7,7 +7,7 @@ use std::time::Instant;
 use clew_auth::Caller;
 use clew_core::{
     Account, Budget, DocumentId, DocumentState, DocumentStatus, Error, ErrorKind, GraphMemory,
-    ListQuery, MemoryRecord, Partial, Shard, Tree, Version,
+    ListQuery, ListedMemories, MemoryRecord, Partial, Shard, Tree, Version,
 };
 use clew_graph::PathLimits;
 use clew_proto::convert::corpus_name;
@@ -151,16 +151,20 @@ impl Memories {
         }
         let Partial { found, shards_missing } = kept(&memory.shards, deadline).await?;
         let model = self.backends.memory_encoder.memory_model(deadline).await?;
+        let documents = found.iter().map(|kept| kept.documents).sum();
+        let covered_documents = found.iter().map(|kept| kept.covered).sum();
+        let (mut memories, mut failures) = (Vec::new(), Vec::new());
+        for Kept { listed, .. } in found {
+            memories.extend(listed.records.into_iter().map(convert::record_to_wire));
+            failures.extend(listed.failures.into_iter().map(convert::failure_to_wire));
+        }
         Ok(wire::ListMemoriesResponse {
-            documents: found.iter().map(|kept| kept.documents).sum(),
-            covered_documents: found.iter().map(|kept| kept.covered).sum(),
-            memories: found
-                .into_iter()
-                .flat_map(|kept| kept.records)
-                .map(convert::record_to_wire)
-                .collect(),
+            memories,
+            documents,
+            covered_documents,
             model: model.map(convert::model_to_wire),
             shards_missing: shards_to_wire(&shards_missing),
+            failures,
         })
     }
 }
@@ -168,7 +172,7 @@ impl Memories {
 /// Compressed memories of a shard, the number of its searchable documents, and the number of those
 /// that memories cover completely.
 struct Kept {
-    records: Vec<MemoryRecord>,
+    listed: ListedMemories,
     documents: u64,
     covered: u64,
 }
@@ -178,9 +182,9 @@ struct Kept {
 async fn kept(shards: &Shards, deadline: Instant) -> Result<Partial<Vec<Kept>>, Error> {
     shards
         .ask_all(|shard| async move {
-            let records = shard.memories(shards.deadline(deadline)).await?;
-            let (documents, covered) = covered(shards, shard, &records, deadline).await?;
-            Ok(Kept { records, documents, covered })
+            let listed = shard.memories(shards.deadline(deadline)).await?;
+            let (documents, covered) = covered(shards, shard, &listed.records, deadline).await?;
+            Ok(Kept { listed, documents, covered })
         })
         .await
 }

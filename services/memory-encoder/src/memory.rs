@@ -52,6 +52,8 @@ const TOKEN_BYTES: usize = 3;
 const PROMPT_TOKENS: usize = 64;
 /// Unit in which arriving snapshots are counted, in bytes.
 const ARRIVING_UNIT: u64 = 1 << 20;
+/// Maximum number of bytes of all texts of one call, enough for the largest memory.
+pub(crate) const TEXTS_BYTES: usize = 64 << 20;
 /// Time that the thread may take to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -59,6 +61,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(15);
 pub struct MemoryPool {
     reader: Arc<MemoryReader>,
     settings: Settings,
+    cache_bytes: u64,
     format: SnapshotFormat,
     queue: Arc<Queue>,
     ready: Arc<Ready<MemoryState>>,
@@ -112,11 +115,14 @@ impl MemoryPool {
             ready: Arc::clone(&ready),
             settings,
         };
-        let arriving = u32::try_from(config.cache_bytes / ARRIVING_UNIT).unwrap_or(u32::MAX);
+        // Every memory that may be kept may also arrive, with texts that continue it.
+        let arriving = (config.cache_bytes + TEXTS_BYTES as u64) / ARRIVING_UNIT;
+        let arriving = u32::try_from(arriving).unwrap_or(u32::MAX);
         let gate = |name, capacity| Gate::new(name, capacity, RETRY_AFTER);
         Ok(Self {
             reader,
             settings,
+            cache_bytes: config.cache_bytes,
             format: config.snapshot,
             queue,
             ready,
@@ -140,6 +146,7 @@ impl MemoryPool {
             window: u32::try_from(model.settings().window).unwrap_or(u32::MAX),
             slot_bytes: self.settings.slot_bytes,
             prompts: self.reader.prompts().id(),
+            cache_bytes: Some(self.cache_bytes),
         }
     }
 

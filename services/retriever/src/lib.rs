@@ -6,7 +6,7 @@
 //!   shard k ── writer            makes every commit, one at a time, in groups
 //!           ├─ indexer           derives what accepted documents lack: chunks, trees, graph
 //!           ├─ settings watcher  applies changed settings of the corpus
-//!           ├─ maintainer        compacts, updates indexes and prunes, through the writer's queue
+//!           ├─ maintainer        rewrites, indexes and prunes tables beside the writer; erases
 //!           ├─ scrubber          compares tables with promises, a page at a time, and counts
 //!           ├─ retention         forgets documents that are older than the corpus retains
 //!           └─ memory builder    forms compressed memories, if the corpus has them

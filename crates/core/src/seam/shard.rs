@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use crate::{
     Accepted, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, ClueQuery,
     Counts, Document, DocumentId, DocumentStatus, DraftedClues, Erasure, Error, Evidence,
-    ExportPage, GraphQuery, IfThere, ListQuery, MemoryRecord, Reembedded, SegmentId, ShardCopy,
+    ExportPage, GraphQuery, IfThere, ListQuery, ListedMemories, Reembedded, SegmentId, ShardCopy,
     ShardIndex, SnapshotName, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 
@@ -163,11 +163,11 @@ pub trait ShardSearch: Send + Sync {
     /// [`crate::MemoryEncoder::draft`].
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error>;
 
-    /// Returns the compressed memories that the shard stores.
+    /// Returns the compressed memories that the shard stores, and what fails with others.
     ///
     /// # Errors
     /// Returns the errors of the shard.
-    async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error>;
+    async fn memories(&self, deadline: Instant) -> Result<ListedMemories, Error>;
 }
 
 /// Care for a [`Shard`]: checks, maintains, re-embeds, exports and copies it.

@@ -159,7 +159,7 @@ async fn files_of(kind: TableKind, table: &Table, shard: &Storage) -> Result<BTr
     let table = shard.join(&folder);
     let mut files: BTreeSet<String> =
         named.rows.into_keys().chain(named.deletions.into_keys()).chain(named.manifest).collect();
-    for index in named.indexes {
+    for index in named.indexes.into_keys() {
         let names = table.join(INDEXES).join(&index).names(READING).await?;
         files.extend(names.into_iter().map(|name| format!("{INDEXES}/{index}/{name}")));
     }

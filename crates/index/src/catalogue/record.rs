@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clew_core::{
     Access, DocumentId, DocumentState, DocumentStatus, FailureStatus, Labels, Recipe, Recipes,
-    Version,
+    Timestamp, Version,
 };
 
 use crate::values::facts::{ChunkFacts, Facts, NodeFacts, SourceFacts};
@@ -154,6 +154,21 @@ impl DocumentRecord {
         (held_up == (failure.version, Some(failure.recipe))).then_some(&failure.status)
     }
 
+    /// Returns when the work that is due is tried again, if it failed.
+    pub(crate) fn next_try(&self, wanted: Wanted) -> Option<Timestamp> {
+        self.failure(wanted)?.next_try
+    }
+
+    /// Returns whether the work that is due failed and is not tried again.
+    pub(crate) fn is_set_aside(&self, wanted: Wanted) -> bool {
+        self.failure(wanted).is_some_and(|failure| failure.next_try.is_none())
+    }
+
+    /// Returns whether the tree and graph are to be made and are not set aside.
+    pub(crate) fn is_without_structure(&self, wanted: Wanted) -> bool {
+        self.structure_due().is_some() && !self.is_set_aside(wanted)
+    }
+
     /// Returns the versions that are neither live nor the newest. Their rows of `sources` are to be
     /// swept.
     pub(crate) fn superseded(&self) -> impl Iterator<Item = Version> {
@@ -176,7 +191,7 @@ impl DocumentRecord {
     /// Returns the nodes that are neither visible nor of use for a tree that is to be made. Their
     /// rows are to be swept.
     pub(crate) fn orphan_nodes(&self, wanted: Wanted) -> impl Iterator<Item = &NodeFacts> {
-        let is_set_aside = self.failure(wanted).is_some_and(|failure| failure.next_try.is_none());
+        let is_set_aside = self.is_set_aside(wanted);
         // Nodes that an earlier version has in common with this one are not made again.
         let is_making = !is_set_aside && !self.has_shown_all() && self.live.is_some();
         let structure = self.structure;
@@ -243,7 +258,7 @@ impl DocumentRecord {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{ContentHash, ErrorKind, Stage, Timestamp};
+    use clew_core::{ContentHash, ErrorKind, Stage};
 
     use super::*;
     use crate::values::facts::FailureFacts;

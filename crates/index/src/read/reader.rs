@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arrow::datatypes::Float32Type;
 use bytes::Bytes;
 use clew_core::{
     Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, Counts,
-    DocumentId, DocumentStatus, EncoderIdentity, ListQuery, MemoryRecord, Reembedded,
-    StoredDocument, Timestamp, Version,
+    DocumentId, DocumentStatus, EncoderIdentity, ListQuery, MemoryFailure, MemoryPart,
+    MemoryRecord, Reembedded, StoredDocument, Timestamp, Version,
 };
 use lancedb::query::{QueryBase, Select};
 use tokio::sync::watch;
@@ -20,7 +20,8 @@ use crate::read::search::{self, texts};
 use crate::read::table_view::probing::IndexRecall;
 use crate::read::view::Snapshot;
 use crate::storage::Storage;
-use crate::storage::memories::MemoryReader;
+use crate::storage::erasure_mark::SeenErasure;
+use crate::storage::memories::{MemoryReader, StagedMemory};
 use crate::table::column;
 use crate::table::engine::{run, scan};
 use crate::table::fence::Fence;
@@ -39,7 +40,7 @@ pub struct ShardReader {
     fence: Arc<Fence>,
     memories: MemoryReader,
     place: Storage,
-    is_erasure_wanted: Arc<AtomicBool>,
+    erasure: SeenErasure,
 }
 
 impl ShardReader {
@@ -48,9 +49,9 @@ impl ShardReader {
         fence: Arc<Fence>,
         memories: MemoryReader,
         place: Storage,
-        is_erasure_wanted: Arc<AtomicBool>,
+        erasure: SeenErasure,
     ) -> Self {
-        Self { snapshots, fence, memories, place, is_erasure_wanted }
+        Self { snapshots, fence, memories, place, erasure }
     }
 
     /// Returns where the shard is stored.
@@ -60,7 +61,13 @@ impl ShardReader {
 
     /// Returns whether forgotten text may still be on the disk.
     pub fn is_erasure_wanted(&self) -> bool {
-        self.is_erasure_wanted.load(Ordering::Acquire)
+        self.erasure.waits_for().is_some()
+    }
+
+    /// Returns for how long forgotten text has waited to be erased from the disk. `None` if there
+    /// is none.
+    pub fn erasure_waits_for(&self) -> Option<Duration> {
+        self.erasure.waits_for()
     }
 
     /// Returns the files of the compressed memories, by name in the shard's place.
@@ -73,7 +80,27 @@ impl ShardReader {
         self.memories.records()
     }
 
-    /// Returns the content of a compressed memory, or `None` if it is gone.
+    /// Returns whether every part of a compressed memory is of a version that searches find.
+    pub fn finds_all(&self, parts: &[MemoryPart]) -> bool {
+        self.snapshot().catalogue.finds_all(parts)
+    }
+
+    /// Writes a compressed memory, for [`crate::ShardWriter::commit_memory`]. A large one is sent
+    /// in parts, each with a deadline; the writer does not wait for it. Returns `None` as soon as a
+    /// part that it covers is of a version that searches do not find any more.
+    ///
+    /// # Errors
+    /// Returns a storage error. Nothing of the memory is left then.
+    pub async fn stage_memory(
+        &self,
+        record: MemoryRecord,
+        snapshot: Bytes,
+    ) -> Result<Option<StagedMemory>> {
+        self.memories.stage(record, snapshot, |record| self.finds_all(&record.parts)).await
+    }
+
+    /// Returns the content of a compressed memory, or `None` if it is gone. Reads a large one in
+    /// ranges, each with a deadline.
     ///
     /// # Errors
     /// Returns a storage error.
@@ -313,6 +340,15 @@ impl ShardView {
             parts.all(|part| snapshot.catalogue.sees(&self.access, &part.document_id))
         };
         self.reader.memories().iter().filter(is_seen).cloned().collect()
+    }
+
+    /// Returns those failures at compressed memories of which the caller sees all documents.
+    pub fn seen_failures(&self, failures: &[MemoryFailure]) -> Vec<MemoryFailure> {
+        let snapshot = self.snapshot();
+        let is_seen = |failure: &&MemoryFailure| {
+            failure.documents.iter().all(|id| snapshot.catalogue.sees(&self.access, id))
+        };
+        failures.iter().filter(is_seen).cloned().collect()
     }
 
     /// Returns documents as they are stored, with their states, from one state of the shard and in

@@ -50,6 +50,27 @@ impl Fragments {
         Ok(Self(Arc::new(all)))
     }
 
+    /// Reads some fragments of `dataset`.
+    pub(crate) async fn some_of(
+        kind: TableKind,
+        dataset: &Dataset,
+        ids: &[u32],
+    ) -> Result<Vec<Arc<Fragment>>> {
+        let mut reading = FragmentsReading::default();
+        let columns = Rows::columns_of_owned(kind);
+        let read = |batch: &RecordBatch| reading.add(kind, batch);
+        scan_fragments(kind, Operation::Read, dataset, ids, columns, None, read).await?;
+        let read = reading.finish(dataset).into_iter();
+        Ok(read.filter(|(id, _)| ids.contains(id)).map(|(_, fragment)| fragment).collect())
+    }
+
+    /// Returns these fragments and others.
+    pub(crate) fn with(&self, others: Vec<Arc<Fragment>>) -> Self {
+        let mut all = BTreeMap::clone(&self.0);
+        all.extend(others.into_iter().map(|fragment| (fragment.id(), fragment)));
+        Self(Arc::new(all))
+    }
+
     /// Returns a fragment by its number.
     pub(crate) fn get(&self, id: u32) -> Option<&Arc<Fragment>> {
         self.0.get(&id)

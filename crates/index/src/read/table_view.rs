@@ -30,7 +30,7 @@ use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 use crate::table::vectors::StoredVectors;
 use crate::values::text_memory::TableTexts;
-use crate::values::vector_memory::VectorMemory;
+use crate::values::vector_memory::{Reserved, VectorMemory};
 
 /// What one view of a table hands on to the next: the fragments that were read, and what searches
 /// have asked for. New fragments get that before they are shown, so that searches stay fast while
@@ -87,6 +87,43 @@ impl Handed {
             self.0.texts.retain(|row| fragments.get(parts(row).0).is_some());
         }
         *before = fragments;
+    }
+
+    /// Returns whether searches have read the table's rows.
+    pub(crate) fn has_fragments(&self) -> bool {
+        self.fragments().iter().next().is_some()
+    }
+
+    /// Reads fragments of a version that is not shown yet: their rows, and what searches have in
+    /// memory of the others.
+    pub(crate) async fn read_ahead(
+        &self,
+        kind: TableKind,
+        dataset: &Dataset,
+        ids: &[u32],
+        vectors: &[StoredVectors],
+    ) -> Result<Vec<Arc<Fragment>>> {
+        let fragments = Fragments::some_of(kind, dataset, ids).await?;
+        let columns = self.columns().clone();
+        for StoredVectors { name, dimension, .. } in vectors {
+            if !columns.contains(name) {
+                continue;
+            }
+            for fragment in &fragments {
+                // Without room, the view that shows it tries again.
+                let bytes = Directions::bytes(*dimension, fragment.len());
+                if let Some(room) = self.0.memory.reserve(bytes) {
+                    read_directions_of(kind, dataset, fragment, name, *dimension, room).await?;
+                }
+            }
+        }
+        Ok(fragments)
+    }
+
+    /// Takes over fragments that were read ahead and that the next view shows.
+    pub(crate) fn adopt(&self, fragments: Vec<Arc<Fragment>>) {
+        let mut all = self.fragments();
+        *all = all.with(fragments);
     }
 
     fn columns(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -240,16 +277,8 @@ impl TableView {
                 continue;
             }
             let room = room.split(Directions::bytes(*dimension, fragment.len()));
-            let mut directions = Directions::new(*dimension, fragment.len());
-            let add = |batch: &RecordBatch| {
-                Rows::new(self.kind, batch).each_vector(name, |row, vector| {
-                    directions.set(parts(row).1 as usize, vector);
-                })
-            };
-            let (kind, id, columns) = (self.kind, fragment.id(), [name.as_str()]);
-            scan_fragments(kind, Operation::Read, &self.dataset, &[id], &columns, None, add)
-                .await?;
-            cell.get_or_init(|| Arc::new(ResidentDirections::new(directions, room)));
+            let dataset = &self.dataset;
+            read_directions_of(self.kind, dataset, fragment, name, *dimension, room).await?;
         }
         self.handed.columns().insert(name.clone());
         Ok(true)
@@ -310,6 +339,28 @@ impl TableView {
         }
         Ok(())
     }
+}
+
+/// Reads the directions of a fragment's vectors into memory.
+async fn read_directions_of(
+    kind: TableKind,
+    dataset: &Dataset,
+    fragment: &Fragment,
+    column: &str,
+    dimension: usize,
+    room: Reserved,
+) -> Result<()> {
+    let mut directions = Directions::new(dimension, fragment.len());
+    let add = |batch: &RecordBatch| {
+        Rows::new(kind, batch).each_vector(column, |row, vector| {
+            directions.set(parts(row).1 as usize, vector);
+        })
+    };
+    let fragments = [fragment.id()];
+    scan_fragments(kind, Operation::Read, dataset, &fragments, &[column], None, add).await?;
+    let read = || Arc::new(ResidentDirections::new(directions, room));
+    fragment.directions(column).get_or_init(read);
+    Ok(())
 }
 
 /// Returns the value of a cell. Makes it if there is none yet. Two callers at once may both make

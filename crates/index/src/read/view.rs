@@ -1,16 +1,16 @@
 //! Views of a shard, each one complete state, and their publication to readers.
 
 use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{Access, CorpusName};
-use futures::future::join_all;
+use futures::FutureExt;
+use futures::future::{Shared, join_all};
 use lancedb::Table;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
-use crate::catalogue::corpus_tree::CorpusTreeView;
 use crate::read::resident::fragment::RowOwner;
 use crate::read::table_view::TableView;
 use crate::table::vectors::Vectors;
@@ -34,8 +34,6 @@ pub(crate) struct Snapshot {
     /// Maximum number of children of a corpus tree node.
     pub max_children: u32,
     pub catalogue: Catalogue,
-    /// Corpus tree, built when it is first needed.
-    pub upper: OnceLock<CorpusTreeView>,
     /// Dropped with the view, which tells the publisher that nobody reads it any more.
     pub _held: oneshot::Sender<Infallible>,
 }
@@ -49,11 +47,6 @@ impl Snapshot {
             record.is_live(owner.version, owner.recipe) && record.is_seen_by(access)
         })
     }
-
-    /// Returns the corpus tree.
-    pub(crate) fn upper(&self) -> &CorpusTreeView {
-        self.upper.get_or_init(|| CorpusTreeView::new(&self.catalogue, self.max_children))
-    }
 }
 
 /// Publisher of the newest view, which knows which older ones are still read.
@@ -64,8 +57,22 @@ impl Snapshot {
 #[derive(Debug)]
 pub(crate) struct Publisher {
     current: watch::Sender<Arc<Snapshot>>,
-    current_released: oneshot::Receiver<Infallible>,
-    retired: Vec<oneshot::Receiver<Infallible>>,
+    current_released: View,
+    retired: Vec<View>,
+}
+
+/// Ends once nobody reads a view any more.
+type View = Shared<oneshot::Receiver<Infallible>>;
+
+/// Views that were replaced, and may still be read.
+#[derive(Debug)]
+pub(crate) struct Released(Vec<View>);
+
+impl Released {
+    /// Waits until none of the views is read any more. Returns whether that happened in time.
+    pub(crate) async fn within(self, patience: Duration) -> bool {
+        tokio::time::timeout(patience, join_all(self.0)).await.is_ok()
+    }
 }
 
 impl Publisher {
@@ -74,7 +81,7 @@ impl Publisher {
         let (held, current_released) = oneshot::channel();
         Self {
             current: watch::Sender::new(Arc::new(make(held))),
-            current_released,
+            current_released: current_released.shared(),
             retired: Vec::new(),
         }
     }
@@ -83,20 +90,13 @@ impl Publisher {
     pub(crate) fn publish(&mut self, make: impl FnOnce(oneshot::Sender<Infallible>) -> Snapshot) {
         let (held, released) = oneshot::channel();
         drop(self.current.send_replace(Arc::new(make(held))));
-        self.retired.push(std::mem::replace(&mut self.current_released, released));
-        self.retired.retain_mut(|released| {
-            matches!(released.try_recv(), Err(oneshot::error::TryRecvError::Empty))
-        });
+        self.retired.push(std::mem::replace(&mut self.current_released, released.shared()));
+        self.retired.retain(|released| released.clone().now_or_never().is_none());
     }
 
-    /// Waits until only the current view is read. Returns whether that happened in time.
-    pub(crate) async fn old_snapshots_released(&mut self, patience: Duration) -> bool {
-        let all = join_all(self.retired.iter_mut());
-        if tokio::time::timeout(patience, all).await.is_err() {
-            return false;
-        }
-        self.retired.clear();
-        true
+    /// Returns the views before the current one.
+    pub(crate) fn old_snapshots(&self) -> Released {
+        Released(self.retired.clone())
     }
 
     /// Returns a receiver of the views from now on.

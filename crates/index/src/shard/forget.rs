@@ -1,21 +1,15 @@
 //! Forgets documents.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clew_core::{Access, DocumentId, ErasureScan, Forgotten};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::shard::ShardWriter;
-use crate::shard::scan::Before;
+use crate::shard::maintain::Maintenance;
 use crate::table::filter;
 use crate::values::facts::Facts;
-
-/// Maximum number of further rounds in which leftovers are removed before they are reported.
-/// Nothing else is written to the shard meanwhile.
-const ROUNDS: u32 = 4;
-/// Pause before each further round.
-const BETWEEN_ROUNDS: Duration = Duration::from_millis(400);
 
 const FINDING: &str = "look for what was not written to its end";
 
@@ -72,6 +66,7 @@ impl ShardWriter {
             self.sweep_documents(&known).await?;
             self.sweep_upper().await?;
             self.publish().await?;
+            self.forgotten += 1;
         }
         if deleted == 0 {
             // A commit would have shown that no other owner accepted documents that are unknown
@@ -82,61 +77,42 @@ impl ShardWriter {
         Ok(receipts)
     }
 
-    /// Forgets documents down to the bytes in storage, as [`ShardWriter::forget_seen`] and
-    /// [`ShardWriter::erase`] do, and then scans for what is left of them. Returns the receipts, in
-    /// the order of the ids, and the result of the scan.
+    /// Forgets documents down to the bytes in storage, and then scans for what is left of them,
+    /// while nothing else is written. Returns the receipts, in the order of the ids, and the result
+    /// of the scan.
     ///
     /// # Errors
-    /// Returns the errors of these two. Another call finishes what was begun, and scans.
+    /// Returns the errors of [`ShardWriter::forget_seen`] and of [`ShardWriter::erase`]. Another
+    /// call finishes what was begun, and scans.
     pub async fn forget_for_good(
         &mut self,
         ids: &[DocumentId],
         access: &Access,
         patience: Duration,
     ) -> Result<(Vec<Forgotten>, ErasureScan)> {
-        let traces = self.traces(ids, access).await?;
-        let forgotten = self.forget_seen(ids, access).await?;
-        let mut before = Before::new();
-        if self.is_erasure_wanted() {
-            before = self.named_files().await?;
-            self.erase(patience).await?;
-        }
-        // Also those of an interrupted removal, whose memories are not known any more.
-        self.remove_unfinished_memories().await?;
-        let mut rounds = 0;
-        loop {
-            let files = self.finished_files().await?;
-            // Also of tables that were not erased just now: nothing tells whose text a file holds
-            // that no version names.
-            for kind in self.tables_with_other_files(&files).await? {
-                self.prune(kind, patience).await?;
-            }
-            let scan = self.scan(&traces, &before).await?;
-            if scan.is_clean() || rounds == ROUNDS {
-                return Ok((forgotten, scan));
-            }
-            // An owner that lost the shard may still finish a file, which nothing will ever name.
-            rounds += 1;
-            tokio::time::sleep(BETWEEN_ROUNDS).await;
-        }
+        let (forgotten, traces) = self.forget_traced(ids, access).await?;
+        let maintenance = Maintenance::erasing(traces, patience);
+        let report = self.finish(maintenance).await?;
+        Ok((forgotten, report.scan.ok_or(Error::ReadersActive)?))
     }
 
-    /// Returns the shard's files without unfinished ones, and removes those. A process that was
-    /// killed while it wrote a file leaves the beginning of it under a separate name, which pruning
-    /// does not know. Removing it is safe: only the shard's one writer writes files, and it is
-    /// running this.
-    async fn finished_files(&mut self) -> Result<Vec<String>> {
-        let files = self.place().files(FINDING).await?.into_keys();
-        let (unfinished, finished): (Vec<String>, Vec<String>) =
-            files.partition(|name| is_unfinished(name));
+    /// Returns the shard's files with their sizes, without unfinished ones, and removes those. A
+    /// process that was killed while it wrote a file leaves the beginning of it under a separate
+    /// name, which pruning does not know. Removing it is safe: only the shard's one writer writes
+    /// files, and it is running this.
+    pub(crate) async fn finished_files(&mut self) -> Result<BTreeMap<String, u64>> {
+        let mut files = self.place().files(FINDING).await?;
+        let unfinished: Vec<String> =
+            files.keys().filter(|name| is_unfinished(name)).cloned().collect();
         if !unfinished.is_empty() {
             // The files existed before this check, so no later owner is writing them.
             self.sources.confirm_owned().await?;
         }
         for name in unfinished {
             self.place().remove_file(&name, FINDING).await?;
+            files.remove(&name);
         }
-        Ok(finished)
+        Ok(files)
     }
 
     fn receipt(&self, id: &DocumentId) -> Forgotten {

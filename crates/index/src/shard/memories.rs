@@ -4,40 +4,47 @@
 
 use std::collections::HashSet;
 
-use clew_core::{DocumentId, MemoryPart, MemoryRecord};
+use clew_core::{DocumentId, MemoryRecord};
 
 use crate::error::Result;
 use crate::shard::ShardWriter;
-use crate::storage::memories::is_of_memory;
+use crate::storage::memories::{StagedMemory, is_of_memory};
 
 impl ShardWriter {
-    /// Writes a memory that replaces others, if every part that it covers is of a version that
-    /// searches find. Returns whether it did.
+    /// Commits a memory that replaces others, if every part that it covers is of a version that
+    /// searches find. Returns whether it did. Takes one short operation: the file was written
+    /// before, with [`crate::ShardReader::stage_memory`].
     ///
     /// # Errors
     /// Returns [`crate::Error::LostRace`] if another process owns the shard; the memory is not
-    /// stored then. Otherwise returns a storage error.
+    /// stored then. Otherwise returns a storage error. The tables stay as they were known.
     pub async fn commit_memory(
         &mut self,
-        record: MemoryRecord,
-        snapshot: &[u8],
+        memory: StagedMemory,
         replaced: &[String],
     ) -> Result<bool> {
-        self.begin_write().await?;
-        if !record.parts.iter().all(|part| self.is_live(part)) {
-            self.end_write();
+        self.ensure_known().await?;
+        let StagedMemory { record, file } = memory;
+        if !self.catalogue.finds_all(&record.parts) {
+            file.discard().await;
             return Ok(false);
         }
-        self.memories.put(&record, snapshot).await?;
-        if let Err(error) = self.sources.confirm_owned().await {
-            // The current owner does not know of it, and may have forgotten documents that it
-            // covers.
-            self.memories.take_back(&record).await?;
+        let stored = async {
+            self.memories.publish(file).await?;
+            self.sources.confirm_owned().await
+        };
+        if let Err(error) = stored.await {
+            // The file may have its name. The current owner does not know of it, and may have
+            // forgotten documents that it covers.
+            if let Err(error) = self.memories.take_back(&record).await {
+                tracing::warn!(%error, "a file that is no memory stays until the next sweep");
+            }
             return Err(error);
         }
         self.memories.show(record);
-        self.memories.remove(|known| replaced.contains(&known.key)).await?;
-        self.end_write();
+        if let Err(error) = self.memories.remove(|known| replaced.contains(&known.key)).await {
+            tracing::warn!(%error, "replaced memories stay until the next sweep");
+        }
         Ok(true)
     }
 
@@ -45,15 +52,12 @@ impl ShardWriter {
     /// no memories. Returns the number of removed memories.
     ///
     /// # Errors
-    /// Returns a storage error.
+    /// Returns a storage error. The tables stay as they were known.
     pub async fn sweep_memories(&mut self) -> Result<usize> {
-        self.begin_write().await?;
-        let removed = self
-            .memories
-            .remove(|record| !record.parts.iter().all(|part| self.is_live(part)))
-            .await?;
+        self.ensure_known().await?;
+        let is_gone = |record: &MemoryRecord| !self.catalogue.finds_all(&record.parts);
+        let removed = self.memories.remove(is_gone).await?;
         self.remove_other_memories(|_any| true).await?;
-        self.end_write();
         Ok(removed)
     }
 
@@ -90,15 +94,6 @@ impl ShardWriter {
 
     /// Returns how many memories cover a document.
     pub(crate) fn memories_of(&self, id: &DocumentId) -> u64 {
-        let records = self.memories.records();
-        let covers =
-            |record: &&MemoryRecord| record.parts.iter().any(|part| part.document_id == *id);
-        records.iter().filter(covers).count() as u64
-    }
-
-    fn is_live(&self, part: &MemoryPart) -> bool {
-        let record = self.catalogue.get(&part.document_id);
-        let live = record.and_then(|record| record.live());
-        live.is_some_and(|live| live.version == part.version)
+        self.memories.covering(id)
     }
 }

@@ -1,5 +1,7 @@
 //! Plan of maintenance: a pure function of a shard's statistics decides which steps are needed.
 
+use clew_core::ErasureScan;
+
 use crate::settings::Tuning;
 use crate::table::kind::TableKind;
 use crate::table::statistics::TableStatistics;
@@ -44,15 +46,14 @@ pub enum MaintenanceStep {
     Sweep,
     /// Remove forgotten text from the disk. Includes what the steps below do.
     Erase,
-    /// Build the table's missing indexes.
+    /// Build the table's missing scalar indexes.
     BuildIndexes(TableKind),
     /// Build the missing vector indexes.
     BuildVectorIndex,
     /// Drop the vector columns that are no longer wanted.
     DropVectors,
-    /// Add rows to the table's indexes.
-    RefreshIndexes(TableKind),
-    /// Merge the table's small fragments.
+    /// Merge the table's small fragments, rewrite those with many deleted rows, and index what is
+    /// not indexed yet.
     Compact(TableKind),
     /// Remove the table's old versions.
     Prune(TableKind),
@@ -72,6 +73,8 @@ pub struct MaintenanceReport {
     pub done: Vec<MaintenanceStep>,
     /// Steps that wait for searches to end. Plan again later.
     pub postponed: Vec<MaintenanceStep>,
+    /// What was left of forgotten documents, if they were looked for.
+    pub scan: Option<ErasureScan>,
 }
 
 /// Returns the plan for a shard with these statistics.
@@ -94,11 +97,9 @@ pub fn plan(statistics: &ShardStatistics, tuning: &Tuning) -> MaintenancePlan {
         if kind == TableKind::Chunks && wants_vectors && statistics.vector_indexes_missing > 0 {
             steps.push(MaintenanceStep::BuildVectorIndex);
         }
-        let compacts = table.small_fragments >= tuning.small_fragments || is_mostly_deleted(table);
-        // The engine does not merge indexed fragments with others, so indexes come first.
-        if needs_indexing(kind, table, tuning) || (compacts && table.unindexed_rows > 0) {
-            steps.push(MaintenanceStep::RefreshIndexes(kind));
-        }
+        let compacts = table.mergeable_fragments >= tuning.small_fragments
+            || table.holey_fragments > 0
+            || needs_indexing(kind, table, tuning);
         if compacts {
             steps.push(MaintenanceStep::Compact(kind));
         }
@@ -109,11 +110,10 @@ pub fn plan(statistics: &ShardStatistics, tuning: &Tuning) -> MaintenancePlan {
     MaintenancePlan { steps }
 }
 
-/// Returns whether unindexed rows make searches slow or, in a small table, scores wrong. A BM25
-/// score is right only among the indexed rows, so a tenth outside the index is too much.
+/// Returns whether unindexed rows make searches slow.
 fn needs_indexing(kind: TableKind, table: &TableStatistics, tuning: &Tuning) -> bool {
     let unindexed = table.unindexed_rows;
-    let is_slow = match kind {
+    match kind {
         // A row is a whole document, so its bytes count.
         TableKind::Sources => {
             table.bytes / table.rows.max(1) * unindexed >= tuning.unindexed_document_bytes
@@ -121,13 +121,7 @@ fn needs_indexing(kind: TableKind, table: &TableStatistics, tuning: &Tuning) -> 
         TableKind::Chunks | TableKind::Nodes | TableKind::Failures => {
             unindexed >= tuning.unindexed_chunks
         }
-    };
-    unindexed > 0 && (is_slow || unindexed * 10 >= table.rows)
-}
-
-/// Returns whether reading the table reads at least a fifth more than its rows.
-fn is_mostly_deleted(table: &TableStatistics) -> bool {
-    table.deleted_rows >= 1_000 && table.deleted_rows * 5 >= table.rows
+    }
 }
 
 #[cfg(test)]
@@ -160,7 +154,7 @@ mod tests {
         check(|s| s.is_erasure_wanted = true, &[MaintenanceStep::Erase]);
         check(|s| s.sources.versions = 20, &[MaintenanceStep::Prune(Sources)]);
         check(
-            |s| (s.failures.small_fragments, s.failures.versions) = (10, 12),
+            |s| (s.failures.mergeable_fragments, s.failures.versions) = (10, 12),
             &[MaintenanceStep::Compact(Failures), MaintenanceStep::Prune(Failures)],
         );
         check(|s| (s.chunks.rows, s.chunks.indexes_missing) = (99, 5), &[]);
@@ -173,31 +167,17 @@ mod tests {
         );
         check(|s| (s.chunks.rows, s.vector_indexes_missing) = (999, 1), &[]);
         check(|s| s.idle_vectors = 1, &[MaintenanceStep::DropVectors]);
-        check(
-            |s| (s.chunks.rows, s.chunks.unindexed_rows) = (900, 50),
-            &[MaintenanceStep::RefreshIndexes(Chunks)],
-        );
+        let compact = |kind| [MaintenanceStep::Compact(kind), MaintenanceStep::Prune(kind)];
+        check(|s| (s.chunks.rows, s.chunks.unindexed_rows) = (900, 50), &compact(Chunks));
         check(|s| (s.chunks.rows, s.chunks.unindexed_rows) = (900, 49), &[]);
         check(
-            |s| (s.sources.rows, s.sources.unindexed_rows) = (30, 3),
-            &[MaintenanceStep::RefreshIndexes(Sources)],
-        );
-        check(|s| (s.sources.rows, s.sources.unindexed_rows) = (31, 3), &[]);
-        check(
             |s| (s.sources.rows, s.sources.unindexed_rows, s.sources.bytes) = (900, 10, 900_000),
-            &[MaintenanceStep::RefreshIndexes(Sources)],
+            &compact(Sources),
         );
         check(
-            |s| (s.chunks.rows, s.chunks.unindexed_rows, s.chunks.small_fragments) = (90, 1, 10),
-            &[
-                MaintenanceStep::RefreshIndexes(Chunks),
-                MaintenanceStep::Compact(Chunks),
-                MaintenanceStep::Prune(Chunks),
-            ],
+            |s| (s.sources.rows, s.sources.unindexed_rows, s.sources.bytes) = (900, 9, 900_000),
+            &[],
         );
-        check(
-            |s| (s.sources.rows, s.sources.deleted_rows) = (5_000, 1_000),
-            &[MaintenanceStep::Compact(Sources), MaintenanceStep::Prune(Sources)],
-        );
+        check(|s| s.sources.holey_fragments = 1, &compact(Sources));
     }
 }

@@ -1,14 +1,14 @@
 //! Scans, after documents were forgotten, for what a shard still stores of them.
 //!
 //! Erasing rewrites and removes files; the scan checks the result independently, by what is stored.
-//! It costs no more, as the shard grows, than erasing itself. It checks
+//! Only its beginning needs the writer. It checks
 //!
 //! - every table for rows of the documents, and for corpus tree nodes that cover other documents
 //!   than exist;
 //! - every file of the shard: the newest version of its table must name it, or it must be a known
-//!   memory. Any other file may be of an older version;
-//! - every named data file for rows that are deleted and only hidden;
-//! - every index: it must have been built after the rows were gone;
+//!   memory, or the record of a later commit. Any other file may be of an older version;
+//! - the data files that held the rows, or any other deleted row: none may be left;
+//! - the parts of indexes over those rows: they must have been built anew;
 //! - the compressed memories: none may cover a document;
 //! - the files that replaced those with the documents, byte by byte, for parts of the documents'
 //!   texts, up to [`SEARCHED`] bytes in all. A part that another document contains as well belongs
@@ -20,21 +20,27 @@ mod parts;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
-use clew_core::{Access, DocumentId, ErasureScan};
+use clew_core::{Access, DocumentId, ErasureScan, Forgotten, MemoryRecord};
 use futures::TryStreamExt;
+use lance::Dataset;
+use lancedb::Table;
 use lancedb::query::{QueryBase, Select};
 
+use roaring::RoaringBitmap;
+
+use crate::catalogue::Catalogue;
 use crate::error::{Operation, Result};
 use crate::shard::ShardWriter;
 use crate::shard::scan::parts::{PART, Parts, PartsOfRows, each_text, is_text};
 use crate::storage::erasure_mark::MARK;
-use crate::storage::memories;
+use crate::storage::{Storage, memories};
 use crate::table::column;
 use crate::table::engine::{run, scan};
 use crate::table::filter;
 use crate::table::kind::TableKind;
-use crate::table::named_files::{INDEXES, NamedFiles};
+use crate::table::named_files::{INDEXES, NamedFiles, version_of};
 use crate::table::rows::Rows;
 use crate::table::rows::nodes::NodeOwner;
 
@@ -45,19 +51,127 @@ const PAGE_BYTES: u64 = 16 << 20;
 
 const DOING: &str = "scan for what was forgotten";
 
-/// Data by which documents that are to be forgotten can be recognized afterwards.
-#[derive(Debug)]
-pub(crate) struct Traces {
+/// Data by which documents that were forgotten can be recognized.
+#[derive(Debug, Default)]
+pub struct Traces {
     ids: Vec<DocumentId>,
     parts: Parts,
+    places: BTreeMap<TableKind, Places>,
 }
 
-/// Files of the tables before erasing.
-pub(crate) type Before = BTreeMap<TableKind, NamedFiles>;
+/// Where a table held the rows of documents when they were forgotten.
+#[derive(Debug, Default)]
+struct Places {
+    /// Files of the table before.
+    before: NamedFiles,
+    /// Newest version that may name a file with one of the rows.
+    version: u64,
+    /// Data files that hold them, or other rows that were deleted before.
+    rows: BTreeSet<String>,
+    /// Segments of indexes over them.
+    indexes: BTreeSet<String>,
+}
+
+impl Places {
+    /// Returns where the rows are that `after` has no more or only as deleted ones.
+    fn of(before: NamedFiles, after: &NamedFiles) -> Self {
+        let hidden: BTreeSet<u64> = after.deletions.values().copied().collect();
+        let is_suspect = |file: &str, fragment: &u64| {
+            hidden.contains(fragment) || !after.rows.contains_key(file)
+        };
+        let all = before.rows.iter().chain(&after.rows);
+        let rows = all.filter(|(file, fragment)| is_suspect(file, fragment));
+        let rows = rows.map(|(file, _)| file.clone()).collect();
+        let there: RoaringBitmap = after
+            .rows
+            .values()
+            .filter(|fragment| !hidden.contains(fragment))
+            .map(|fragment| *fragment as u32)
+            .collect();
+        let all = before.indexes.iter().chain(&after.indexes);
+        let indexes = all.filter(|(_, covered)| !covered.is_subset(&there));
+        let indexes = indexes.map(|(index, _)| index.clone()).collect();
+        Self { version: after.version, rows, indexes, before }
+    }
+
+    /// Returns whether a file without rows was written after the documents were forgotten.
+    fn came_later(&self, file: &str) -> bool {
+        version_of(file).is_some_and(|version| version > self.version)
+    }
+}
+
+impl Traces {
+    /// Adds the traces of documents that were forgotten later.
+    #[must_use]
+    pub fn and(mut self, later: Self) -> Self {
+        self.ids.extend(later.ids);
+        self.parts.extend(&later.parts);
+        for (kind, later) in later.places {
+            let places = self.places.entry(kind).or_default();
+            if places.version == 0 {
+                *places = later;
+                continue;
+            }
+            places.version = places.version.max(later.version);
+            places.rows.extend(later.rows);
+            places.indexes.extend(later.indexes);
+        }
+        self
+    }
+}
+
+/// Scan that is to be made of the tables as they are at one moment.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    place: Storage,
+    tables: BTreeMap<TableKind, Scanned>,
+    /// Sizes of the shard's files, by name.
+    files: BTreeMap<String, u64>,
+    catalogue: Catalogue,
+    max_children: u32,
+    memories: Arc<Vec<MemoryRecord>>,
+}
+
+#[derive(Debug)]
+struct Scanned {
+    table: Table,
+    dataset: Arc<Dataset>,
+    named: NamedFiles,
+}
 
 impl ShardWriter {
+    /// Forgets documents as [`ShardWriter::forget_seen`] does. Returns the receipts with what an
+    /// erasure looks for afterwards ([`Maintenance::and_scan`]).
+    ///
+    /// # Errors
+    /// Returns the errors of [`ShardWriter::forget_seen`].
+    ///
+    /// [`Maintenance::and_scan`]: crate::Maintenance::and_scan
+    pub async fn forget_traced(
+        &mut self,
+        ids: &[DocumentId],
+        access: &Access,
+    ) -> Result<(Vec<Forgotten>, Traces)> {
+        let mut traces = self.traces(ids, access).await?;
+        let before = self.named_files().await?;
+        let forgotten = self.forget_seen(ids, access).await?;
+        // Also those of an interrupted removal, whose memories are not known any more.
+        self.remove_unfinished_memories().await?;
+        let is_erased = self.is_erasure_wanted();
+        let mut after = self.named_files().await?;
+        for (kind, before) in before {
+            let version = before.version;
+            let places = match after.remove(&kind).filter(|_| is_erased) {
+                Some(after) => Places::of(before, &after),
+                None => Places { before, version, ..Places::default() },
+            };
+            traces.places.insert(kind, places);
+        }
+        Ok((forgotten, traces))
+    }
+
     /// Collects traces of those of these documents that a caller sees.
-    pub(crate) async fn traces(&mut self, ids: &[DocumentId], access: &Access) -> Result<Traces> {
+    async fn traces(&mut self, ids: &[DocumentId], access: &Access) -> Result<Traces> {
         self.begin_write().await?;
         let is_seen = |id: &&DocumentId| {
             self.catalogue.get(id).is_none_or(|record| access.admits(record.needs()))
@@ -74,7 +188,7 @@ impl ShardWriter {
             .await?;
         }
         self.end_write();
-        Ok(Traces { ids, parts })
+        Ok(Traces { ids, parts, places: BTreeMap::new() })
     }
 
     /// Divides the documents that exist into pages whose texts may be read at once.
@@ -96,26 +210,9 @@ impl ShardWriter {
         pages
     }
 
-    /// Returns the tables with files among `files` that their newest versions do not name.
-    pub(crate) async fn tables_with_other_files(
-        &mut self,
-        files: &[String],
-    ) -> Result<Vec<TableKind>> {
-        let mut found = Vec::new();
-        for kind in TableKind::ALL {
-            let named = NamedFiles::of(kind, self.table(kind).shown()).await?;
-            let folder = folder_of(kind);
-            let mut of_table = files.iter().filter_map(|name| name.strip_prefix(&folder));
-            if of_table.any(|file| !named.names(file)) {
-                found.push(kind);
-            }
-        }
-        Ok(found)
-    }
-
     /// Returns the files of the tables that have data files.
-    pub(crate) async fn named_files(&mut self) -> Result<Before> {
-        let mut named = Before::new();
+    async fn named_files(&mut self) -> Result<BTreeMap<TableKind, NamedFiles>> {
+        let mut named = BTreeMap::new();
         for kind in TableKind::ALL {
             let table = self.table(kind);
             if table.has_data().await? {
@@ -125,53 +222,83 @@ impl ShardWriter {
         Ok(named)
     }
 
-    /// Scans for what is left. `before` has the files of the tables that were erased since.
-    pub(crate) async fn scan(&mut self, traces: &Traces, before: &Before) -> Result<ErasureScan> {
+    /// Begins a scan of the newest versions of the tables, with the files that are there now.
+    /// Removes what was not written to its end.
+    pub(crate) async fn begin_scan(&mut self) -> Result<Scan> {
         self.begin_write().await?;
-        let mut found = ErasureScan { texts: traces.parts.len() as u64, ..ErasureScan::default() };
-        let files = self.place().files(DOING).await?;
-        found.files = files.len() as u64;
-        let mut unexplained: BTreeSet<&str> = files.keys().map(String::as_str).collect();
-        unexplained.retain(|name| !name.starts_with(MARK));
-        let mut written: Vec<Written<'_>> = Vec::new();
+        self.remove_unfinished_memories().await?;
+        let files = self.finished_files().await?;
+        let mut tables = BTreeMap::new();
         for kind in TableKind::ALL {
             let table = self.table(kind);
             table.refresh().await?;
             let named = NamedFiles::of(kind, table.shown()).await?;
-            let rows = rows_of(kind, table.shown(), &traces.ids).await?;
+            let (table, dataset) = table.pinned().await?;
+            tables.insert(kind, Scanned { table, dataset, named });
+        }
+        self.end_write();
+        Ok(Scan {
+            place: self.place().clone(),
+            tables,
+            files,
+            catalogue: self.catalogue.clone(),
+            max_children: self.settings.max_children(),
+            memories: self.memories.records(),
+        })
+    }
+
+    /// Makes the next write read the tables again: they hold what they should not.
+    pub(crate) fn doubt(&mut self) {
+        self.is_in_doubt = true;
+    }
+}
+
+impl Scan {
+    /// Scans for what is left of documents.
+    pub(crate) async fn of(&self, traces: &Traces) -> Result<ErasureScan> {
+        let mut found = ErasureScan { texts: traces.parts.len() as u64, ..ErasureScan::default() };
+        let files = &self.files;
+        found.files = files.len() as u64;
+        let mut unexplained: BTreeSet<&str> = files.keys().map(String::as_str).collect();
+        unexplained.retain(|name| !name.starts_with(MARK));
+        let mut written: Vec<Written<'_>> = Vec::new();
+        for (&kind, Scanned { table, named, .. }) in &self.tables {
+            let rows = rows_of(kind, table, &traces.ids).await?;
             found.tables += 1;
             if rows > 0 {
                 found.leave(kind.name(), format!("rows of the documents: {rows}"));
             }
             let folder = folder_of(kind);
+            let places = traces.places.get(&kind);
             let of_table =
                 files.keys().filter_map(|name| Some((name, name.strip_prefix(&folder)?)));
-            let of_version = of_table.filter(|(_, file)| named.names(file));
-            let Some(before) = before.get(&kind) else {
-                for (name, _) in of_version {
+            for (name, file) in of_table {
+                let is_named = named.names(file);
+                if is_named || places.is_some_and(|places| places.came_later(file)) {
                     unexplained.remove(name.as_str());
                 }
-                continue;
-            };
-            for (name, file) in of_version {
-                unexplained.remove(name.as_str());
-                let is_index = file.starts_with(INDEXES);
-                if !is_index && !before.names(file) {
-                    let fragment = named.rows.get(file).copied();
+                let Some(places) = places.filter(|places| is_named && !places.rows.is_empty())
+                else {
+                    continue;
+                };
+                if let Some(&fragment) = named.rows.get(file)
+                    && !places.before.rows.contains_key(file)
+                {
+                    let fragment = Some(fragment);
                     written.push(Written { kind, name, bytes: files[name], fragment });
                 }
             }
-            for fragment in named.deletions.values() {
-                let file = named.rows.iter().find(|(_, of)| *of == fragment).map(|(file, _)| file);
-                let place = format!("{folder}{}", file.map_or("data", String::as_str));
+            let Some(places) = places else { continue };
+            for file in places.rows.iter().filter(|file| named.rows.contains_key(*file)) {
+                let place = format!("{folder}{file}");
                 found.leave(&place, "rows that are deleted and still in the file".to_owned());
             }
-            for index in named.indexes.intersection(&before.indexes) {
+            for index in places.indexes.iter().filter(|of| named.indexes.contains_key(*of)) {
                 let place = format!("{folder}{INDEXES}/{index}");
-                found.leave(&place, "an index that was made before".to_owned());
+                found.leave(&place, "a part of an index that was made before".to_owned());
             }
         }
-        if before.contains_key(&TableKind::Nodes) {
+        if traces.places.get(&TableKind::Nodes).is_some_and(|of| !of.rows.is_empty()) {
             self.look_above_documents(&mut found).await?;
         }
         self.look_at_memories(&traces.ids, &mut unexplained, &mut found);
@@ -179,18 +306,15 @@ impl ShardWriter {
             found.leave(name, "a file that no newest version of a table names".to_owned());
         }
         self.search(&traces.parts, written, &mut found).await?;
-        // If something is left, the state stays in doubt: the next write reads the tables again.
-        if found.is_clean() {
-            self.end_write();
-        }
         Ok(found)
     }
 
     /// Looks for corpus tree nodes whose summaries cover other documents than exist.
-    async fn look_above_documents(&mut self, found: &mut ErasureScan) -> Result<()> {
+    async fn look_above_documents(&self, found: &mut ErasureScan) -> Result<()> {
         use column::*;
-        let wanted = self.catalogue.upper_tree(self.settings.max_children());
-        let query = self.nodes.shown().query().only_if_expr(filter::above_documents());
+        let Some(nodes) = self.tables.get(&TableKind::Nodes) else { return Ok(()) };
+        let wanted = self.catalogue.upper_tree(self.max_children);
+        let query = nodes.table.query().only_if_expr(filter::above_documents());
         let query = query.select(Select::columns(&[DOCUMENT_ID, VERSION, RECIPE, KEY]));
         let mut stale = 0;
         scan(TableKind::Nodes, query, |batch| {
@@ -216,7 +340,7 @@ impl ShardWriter {
         found: &mut ErasureScan,
     ) {
         let ids: HashSet<&DocumentId> = ids.iter().collect();
-        for record in self.memories.records().iter() {
+        for record in self.memories.iter() {
             let name = memories::file_of(record);
             unexplained.remove(name.as_str());
             if record.parts.iter().any(|part| ids.contains(&part.document_id)) {
@@ -227,7 +351,7 @@ impl ShardWriter {
 
     /// Searches files that replaced others for parts of texts.
     async fn search(
-        &mut self,
+        &self,
         parts: &Parts,
         mut written: Vec<Written<'_>>,
         found: &mut ErasureScan,
@@ -241,7 +365,7 @@ impl ShardWriter {
                 found.unsearched_files += 1;
                 continue;
             }
-            let Some(bytes) = self.place().get_file(file.name, None, DOING).await? else {
+            let Some(bytes) = self.place.get_file(file.name, None, DOING).await? else {
                 continue;
             };
             let mut hits = parts.in_bytes(&bytes);
@@ -264,12 +388,14 @@ impl ShardWriter {
 
     /// Reads the texts of the rows of a fragment.
     async fn parts_of_rows(
-        &mut self,
+        &self,
         kind: TableKind,
         fragment: u64,
         parts: &Parts,
     ) -> Result<PartsOfRows> {
-        let dataset = self.table(kind).dataset(Operation::Read).await?;
+        let Some(Scanned { dataset, .. }) = self.tables.get(&kind) else {
+            return Ok(PartsOfRows::default());
+        };
         let fragments = dataset.fragments().iter().filter(|of| of.id == fragment).cloned();
         let read = async {
             let mut scanner = dataset.scan();
@@ -311,7 +437,7 @@ struct Written<'a> {
 }
 
 /// Returns how many rows of the documents a table has.
-async fn rows_of(kind: TableKind, table: &lancedb::Table, ids: &[DocumentId]) -> Result<usize> {
+async fn rows_of(kind: TableKind, table: &Table, ids: &[DocumentId]) -> Result<usize> {
     if ids.is_empty() {
         return Ok(0);
     }

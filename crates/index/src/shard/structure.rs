@@ -71,10 +71,10 @@ impl ShardWriter {
     /// Returns a storage error.
     pub async fn commit_upper(&mut self, rows: Vec<CorpusTreeRow>) -> Result<()> {
         self.begin_write().await?;
-        let wanted = self.catalogue.upper_tree(self.settings.max_children());
+        let wanted = self.catalogue.upper();
         let mut seen = HashSet::new();
         let is_missing = |row: &CorpusTreeRow| {
-            wanted.get(&row.key).is_some() && !self.catalogue.upper().contains(&row.key)
+            wanted.get(&row.key).is_some() && !wanted.rows().contains(&row.key)
         };
         let fresh: Vec<CorpusTreeRow> =
             rows.into_iter().filter(|row| is_missing(row) && seen.insert(row.key)).collect();

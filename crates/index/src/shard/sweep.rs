@@ -74,13 +74,7 @@ impl ShardWriter {
     /// Deletes nodes that are no longer part of the corpus tree: their summaries tell of documents
     /// that are gone or changed. Returns whether there were any.
     pub(crate) async fn sweep_upper(&mut self) -> Result<bool> {
-        if self.catalogue.upper().is_empty() {
-            return Ok(false);
-        }
-        let wanted = self.catalogue.upper_tree(self.settings.max_children());
-        let is_unwanted = |key: &&CorpusTreeKey| wanted.get(key).is_none();
-        let unwanted: Vec<CorpusTreeKey> =
-            self.catalogue.upper().iter().filter(is_unwanted).copied().collect();
+        let unwanted: Vec<CorpusTreeKey> = self.catalogue.upper().stale().copied().collect();
         for some in unwanted.chunks(SWEEP_DOCUMENTS) {
             delete(&mut self.nodes, vec![filter::upper(some)]).await?;
         }

@@ -1,8 +1,8 @@
 //! Mark of a shard from which forgotten text is still to be erased.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::storage::Storage;
@@ -17,8 +17,26 @@ pub(crate) struct ErasureMark {
     shard: Storage,
     own: String,
     set: BTreeSet<String>,
-    /// Whether any mark is set, for readers.
-    is_wanted: Arc<AtomicBool>,
+    /// The same for readers.
+    seen: SeenErasure,
+}
+
+/// Whether forgotten text is still to be erased, and since when this process knows of it. Clones
+/// share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SeenErasure(Arc<Mutex<Option<Instant>>>);
+
+impl SeenErasure {
+    /// Returns for how long text has waited to be erased. `None` if there is none.
+    pub(crate) fn waits_for(&self) -> Option<Duration> {
+        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map(|since| since.elapsed())
+    }
+
+    fn note(&self, is_wanted: bool) {
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = is_wanted.then(|| since.unwrap_or_else(Instant::now));
+    }
 }
 
 /// Prefix of the names of marks.
@@ -31,17 +49,15 @@ impl ErasureMark {
         let names = shard.names("look for an interrupted erasure").await?;
         let set: BTreeSet<String> =
             names.into_iter().filter(|name| name.starts_with(MARK)).collect();
-        Ok(Self {
-            shard: shard.clone(),
-            own: owner.map_or(MARK.to_owned(), |number| format!("{MARK}-{number}")),
-            is_wanted: Arc::new(AtomicBool::new(!set.is_empty())),
-            set,
-        })
+        let seen = SeenErasure::default();
+        seen.note(!set.is_empty());
+        let own = owner.map_or(MARK.to_owned(), |number| format!("{MARK}-{number}"));
+        Ok(Self { shard: shard.clone(), own, seen, set })
     }
 
-    /// Returns the flag that tells readers whether erasure is wanted.
-    pub(crate) fn is_wanted(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.is_wanted)
+    /// Returns what tells readers whether erasure is wanted.
+    pub(crate) fn seen(&self) -> SeenErasure {
+        self.seen.clone()
     }
 
     /// Returns whether any mark is set.
@@ -55,7 +71,7 @@ impl ErasureMark {
             self.shard.put_mark(&self.own, "remember the erasure").await?;
             self.set.insert(self.own.clone());
         }
-        self.is_wanted.store(true, Ordering::Release);
+        self.seen.note(true);
         Ok(())
     }
 
@@ -65,7 +81,7 @@ impl ErasureMark {
             self.shard.remove_file(name, "end the erasure").await?;
             self.set.pop_first();
         }
-        self.is_wanted.store(false, Ordering::Release);
+        self.seen.note(false);
         Ok(())
     }
 }
@@ -81,12 +97,13 @@ mod tests {
         let mut a = ErasureMark::read(&place, Some(5)).await.unwrap();
         a.set().await.unwrap();
         let mut b = ErasureMark::read(&place, Some(9)).await.unwrap();
-        assert!(b.is_set());
+        assert!(b.is_set() && b.seen().waits_for().is_some());
         b.set().await.unwrap();
         a.clear().await.unwrap();
         assert!(!a.is_set());
         assert!(ErasureMark::read(&place, None).await.unwrap().is_set());
         b.clear().await.unwrap();
+        assert_eq!(b.seen().waits_for(), None);
         assert!(!ErasureMark::read(&place, None).await.unwrap().is_set());
     }
 }

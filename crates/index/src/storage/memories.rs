@@ -5,16 +5,19 @@
 //! ```text
 //! length of the record, 8 bytes, little-endian │ record, JSON │ snapshot
 //! ```
+//!
+//! A file takes its name when its memory is committed. A large one is written before.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use clew_core::MemoryRecord;
+use clew_core::{DocumentId, MemoryRecord};
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 use crate::storage::Storage;
+use crate::storage::staged::StagedFile;
 
 /// Folder of the memories in the shard's place.
 pub(crate) const FOLDER: &str = "memories";
@@ -26,6 +29,8 @@ const UNFINISHED: &str = ".new";
 const PREFIX: usize = 8;
 /// Number of bytes that are read at first: enough for a record of some thousand parts.
 const BEGINNING: usize = 256 << 10;
+/// What a failed write of a memory could not do.
+const WRITING: &str = "write a memory";
 /// Maximum bytes of a record. A file with a longer one is broken.
 const LONGEST_RECORD: u64 = 256 << 20;
 
@@ -35,6 +40,23 @@ pub(crate) struct MemoryFiles {
     place: Storage,
     /// Records in the order in which the memories were begun, which is that of their first parts.
     records: watch::Sender<Arc<Vec<MemoryRecord>>>,
+    /// Numbers of memories of documents, for the records that were there when one was asked for.
+    covering: Mutex<Covering>,
+}
+
+/// Number of memories that cover each document.
+#[derive(Debug, Default)]
+struct Covering {
+    records: Arc<Vec<MemoryRecord>>,
+    memories: HashMap<DocumentId, u64>,
+}
+
+/// Memory whose file is written and has not taken its name yet. Readers do not see it until it is
+/// committed. If that never happens, what was written is removed.
+#[derive(Debug)]
+pub struct StagedMemory {
+    pub(crate) record: MemoryRecord,
+    pub(crate) file: StagedFile,
 }
 
 /// Reader of memories. Cheap to clone.
@@ -58,7 +80,8 @@ impl MemoryFiles {
             }
         }
         sort(&mut records);
-        Ok(Self { place, records: watch::Sender::new(Arc::new(records)) })
+        let records = watch::Sender::new(Arc::new(records));
+        Ok(Self { place, records, covering: Mutex::default() })
     }
 
     pub(crate) fn reader(&self) -> MemoryReader {
@@ -69,19 +92,20 @@ impl MemoryFiles {
         self.records.borrow().clone()
     }
 
-    /// Writes the file of a memory, which readers do not see yet.
-    pub(crate) async fn put(&self, record: &MemoryRecord, snapshot: &[u8]) -> Result<()> {
-        const DOING: &str = "write a memory";
-        let json = serde_json::to_vec(record).map_err(|error| Error::Unavailable {
-            doing: DOING.to_owned(),
-            source: error.into(),
-        })?;
-        let mut bytes = BytesMut::with_capacity(PREFIX + json.len() + snapshot.len());
-        bytes.put_u64_le(json.len() as u64);
-        bytes.put_slice(&json);
-        bytes.put_slice(snapshot);
+    /// Returns how many memories cover a document. Looks at all records only after they changed.
+    pub(crate) fn covering(&self, id: &DocumentId) -> u64 {
+        let records = self.records();
+        let mut covering = self.covering.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&covering.records, &records) {
+            *covering = Covering::of(records);
+        }
+        covering.memories.get(id).copied().unwrap_or(0)
+    }
+
+    /// Gives the file of a memory its name. Readers do not see the memory yet.
+    pub(crate) async fn publish(&self, file: StagedFile) -> Result<()> {
         self.place.make("make the folder of memories").await?;
-        self.place.put_file(&file(&record.key), bytes.freeze(), DOING).await
+        self.place.publish_file(file, WRITING).await
     }
 
     /// Removes the file of a memory that readers never saw.
@@ -89,7 +113,7 @@ impl MemoryFiles {
         self.place.remove_file(&file(&record.key), "take back a memory").await
     }
 
-    /// Shows readers a memory whose file was written.
+    /// Shows readers a memory whose file has its name.
     pub(crate) fn show(&self, record: MemoryRecord) {
         let mut records: Vec<MemoryRecord> = self.records().to_vec();
         records.retain(|known| known.key != record.key);
@@ -128,6 +152,23 @@ impl MemoryFiles {
     }
 }
 
+impl Covering {
+    fn of(records: Arc<Vec<MemoryRecord>>) -> Self {
+        let mut memories: HashMap<DocumentId, u64> = HashMap::new();
+        for record in records.iter() {
+            let documents: HashSet<&DocumentId> =
+                record.parts.iter().map(|part| &part.document_id).collect();
+            for id in documents {
+                match memories.get_mut(id) {
+                    Some(number) => *number += 1,
+                    None => drop(memories.insert(id.clone(), 1)),
+                }
+            }
+        }
+        Self { records, memories }
+    }
+}
+
 impl MemoryReader {
     pub(crate) fn records(&self) -> Arc<Vec<MemoryRecord>> {
         self.records.borrow().clone()
@@ -138,11 +179,31 @@ impl MemoryReader {
         self.records().iter().map(file_of).collect()
     }
 
+    /// Writes the file of a memory, which is seen once it is committed. Returns `None` as soon as
+    /// `is_wanted` returns false.
+    pub(crate) async fn stage(
+        &self,
+        record: MemoryRecord,
+        snapshot: Bytes,
+        is_wanted: impl Fn(&MemoryRecord) -> bool,
+    ) -> Result<Option<StagedMemory>> {
+        let json = serde_json::to_vec(&record).map_err(|error| Error::Unavailable {
+            doing: WRITING.to_owned(),
+            source: error.into(),
+        })?;
+        let mut head = BytesMut::with_capacity(PREFIX + json.len());
+        head.put_u64_le(json.len() as u64);
+        head.put_slice(&json);
+        let (name, content) = (file(&record.key), [head.freeze(), snapshot]);
+        let is_wanted = || is_wanted(&record);
+        let staged = self.place.stage_file(&name, content, is_wanted, WRITING).await?;
+        Ok(staged.map(|file| StagedMemory { record, file }))
+    }
+
     /// Returns the content of a memory, or `None` if it is gone.
     pub(crate) async fn snapshot(&self, key: &str) -> Result<Option<Bytes>> {
-        let Some(mut bytes) = self.place.get_file(&file(key), None, "read a memory").await? else {
-            return Ok(None);
-        };
+        let read = self.place.get_large_file(&file(key), "read a memory").await?;
+        let Some(mut bytes) = read else { return Ok(None) };
         let record = record_bytes(&bytes).filter(|record| bytes.len() as u64 >= *record);
         let Some(record) = record else { return Ok(None) };
         // The conversion fits, because the value is at most a length in memory.

@@ -1,10 +1,13 @@
 //! Files that a version of a table consists of.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use lance::index::DatasetIndexExt;
+use lance_table::format::IndexMetadata;
+use lance_table::io::commit::ManifestNamingScheme;
 use lance_table::io::deletion::relative_deletion_file_path;
 use lancedb::Table;
+use roaring::RoaringBitmap;
 
 use crate::error::{Operation, Result};
 use crate::storage::durable::MANIFESTS;
@@ -15,6 +18,9 @@ use crate::table::kind::TableKind;
 pub(crate) const INDEXES: &str = "_indices";
 /// Folder of a table with the transactions of its commits.
 pub(crate) const TRANSACTIONS: &str = "_transactions";
+
+/// Folder of a table with the files that tell which rows are deleted.
+const DELETIONS: &str = "_deletions";
 
 /// File of a table that holds nothing but the number of the newest version.
 const HINT: &str = "_versions/latest_version_hint.json";
@@ -30,8 +36,10 @@ pub(crate) struct NamedFiles {
     pub manifest: Option<String>,
     /// Transaction that made the version, in [`TRANSACTIONS`]. It may be in the manifest instead.
     pub transaction: Option<String>,
-    /// Folders in [`INDEXES`].
-    pub indexes: BTreeSet<String>,
+    /// Folders in [`INDEXES`], with the fragments that each covers.
+    pub indexes: BTreeMap<String, RoaringBitmap>,
+    /// Number of the version.
+    pub version: u64,
 }
 
 impl NamedFiles {
@@ -50,12 +58,18 @@ impl NamedFiles {
             }
             let manifest = dataset.manifest_location().path.filename();
             let indexes = dataset.load_indices().await?;
+            let covered = |index: &IndexMetadata| {
+                let covered = index.fragment_bitmap.clone();
+                covered.unwrap_or_else(|| RoaringBitmap::clone(dataset.fragment_bitmap()))
+            };
+            let indexes = indexes.iter().map(|index| (index.uuid.to_string(), covered(index)));
             Ok(Self {
                 rows,
                 deletions,
                 manifest: manifest.map(|name| format!("{MANIFESTS}/{name}")),
                 transaction: dataset.manifest().transaction_file.clone(),
-                indexes: indexes.iter().map(|index| index.uuid.to_string()).collect(),
+                indexes: indexes.collect(),
+                version: dataset.version_id(),
             })
         };
         run(kind, Operation::Read, read).await
@@ -65,7 +79,9 @@ impl NamedFiles {
     pub(crate) fn names(&self, file: &str) -> bool {
         let in_folder = |folder: &str| file.strip_prefix(folder)?.strip_prefix('/');
         if let Some(of_index) = in_folder(INDEXES) {
-            return of_index.split_once('/').is_some_and(|(index, _)| self.indexes.contains(index));
+            return of_index
+                .split_once('/')
+                .is_some_and(|(index, _)| self.indexes.contains_key(index));
         }
         if let Some(transaction) = in_folder(TRANSACTIONS) {
             return self.transaction.as_deref() == Some(transaction);
@@ -74,5 +90,34 @@ impl NamedFiles {
             || self.rows.contains_key(file)
             || self.deletions.contains_key(file)
             || self.manifest.as_deref() == Some(file)
+    }
+}
+
+/// Returns the version of a table that a commit wrote a file for, if the file's name tells: that of
+/// a manifest, of a transaction, or of deleted rows. Such a file holds rows of no table.
+pub(crate) fn version_of(file: &str) -> Option<u64> {
+    let (folder, name) = file.split_once('/')?;
+    // Transactions and deletions are named after the version that the commit read.
+    let read = |number: &str| Some(number.parse::<u64>().ok()?.saturating_add(1));
+    match folder {
+        MANIFESTS => ManifestNamingScheme::detect_scheme(name)?.parse_version(name),
+        TRANSACTIONS => read(name.split_once('-')?.0),
+        DELETIONS => read(name.split('-').nth(1)?),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_a_file_is_in_its_name() {
+        assert_eq!(version_of("_versions/18446744073709551598.manifest"), Some(17));
+        assert_eq!(version_of("_transactions/16-0a1b.txn"), Some(17));
+        assert_eq!(version_of("_deletions/3-16-987.arrow"), Some(17));
+        for other in ["data/16-1.lance", "_indices/1-16-2/page", "_versions/hint.json", "x", ""] {
+            assert_eq!(version_of(other), None, "{other}");
+        }
     }
 }

@@ -128,8 +128,8 @@ mod tests {
     }
 
     async fn prune(table: &mut Stored) {
-        let present = table.begin_removal().await.unwrap();
-        table.remove(present).await.unwrap();
+        let present = table.removal().await.unwrap().list().await.unwrap();
+        table.commit_removal().await.unwrap().remove(present).await.unwrap();
     }
 
     async fn newest(table: &Stored) -> u64 {
@@ -188,7 +188,8 @@ mod tests {
         let data = temporary.path().join("failures.lance/data");
         fs::create_dir_all(&data).unwrap();
         fs::write(data.join("garbage.lance"), "of an interrupted write").unwrap();
-        let present = a.begin_removal().await.unwrap();
+        let present = a.removal().await.unwrap().list().await.unwrap();
+        let removal = a.commit_removal().await.unwrap();
         // Here `a` is suspended for as long as it takes.
         let mut b = owned(temporary.path()).await;
         let schema = TableKind::Failures.schema(&[]);
@@ -196,14 +197,14 @@ mod tests {
         commit(&b).await.unwrap();
         fs::write(data.join("written.lance"), "before its commit").unwrap();
         let before = newest(&b).await;
-        a.remove(present).await.unwrap();
+        removal.remove(present).await.unwrap();
         assert!(!data.join("garbage.lance").exists());
         assert!(data.join("written.lance").exists());
-        assert!(matches!(a.begin_removal().await, Err(Error::LostRace { .. })));
+        assert!(matches!(a.commit_removal().await, Err(Error::LostRace { .. })));
         assert_eq!(newest(&b).await, before);
         let again = owned(temporary.path()).await;
         again.scan(&[column::DOCUMENT_ID], |_| Ok(())).await.unwrap();
-        assert!(matches!(b.begin_removal().await, Err(Error::LostRace { .. })));
+        assert!(matches!(b.commit_removal().await, Err(Error::LostRace { .. })));
     }
 
     #[tokio::test]

@@ -2,59 +2,85 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
+use lance::Dataset;
 use lance::dataset::cleanup::{CleanupFileKind, CleanupPolicy};
 use object_store::path::Path;
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 
-use crate::error::{Operation, Result};
-use crate::storage::on_files;
+use crate::error::{Error, Operation, Result};
+use crate::storage::{Storage, on_files};
 use crate::table::Stored;
+use crate::table::engine::run;
+use crate::table::kind::TableKind;
 
 /// Table config key that is set before old versions are removed, only to force a commit.
 const PRUNED: &str = "clew.pruned";
+
+/// Removal of what only old versions of a table name.
+///
+/// A file that no manifest names may be garbage of an interrupted write, or a new owner may have
+/// written it and not committed yet. Nothing tells these two apart, and this process may be
+/// suspended between any two steps for long enough that another becomes the owner. The order of the
+/// steps makes removal safe:
+///
+/// 1. List the files that exist ([`Removal::list`]).
+/// 2. Make a commit through the fence ([`Stored::commit_removal`]). It succeeds only if no other
+///    owner has taken over. An owner writes to a table only after its takeover, so every listed
+///    file belongs to this owner, or to an earlier owner, which can commit nothing any more. What
+///    this owner was writing when the files were listed is committed by then, or never will be: it
+///    makes one commit at a time, and rewrites nothing meanwhile.
+/// 3. Remove the files that were listed *and* that the newest manifest does not name
+///    ([`Removal::remove`]). File names are never reused, and a later manifest names only files
+///    that the one before it names or that were written after it. So these files stay garbage, and
+///    removing them is safe at any later time, whoever the owner is then.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    kind: TableKind,
+    dataset: Arc<Dataset>,
+    place: Storage,
+}
 
 /// Files of a table at one moment, from which the garbage is chosen.
 #[derive(Debug)]
 pub(crate) struct Present(HashSet<Path>);
 
 impl Stored {
-    /// Begins to remove old versions: lists the files that exist, then makes a commit.
-    ///
-    /// A file that no manifest names may be garbage of an interrupted write, or a new owner may
-    /// have written it and not committed yet. Nothing tells these two apart, and this process may
-    /// be suspended between any two steps for long enough that another becomes the owner. The order
-    /// of the steps makes removal safe:
-    ///
-    /// 1. List the files that exist.
-    /// 2. Make a commit through the fence. It succeeds only if no other owner has taken over. An
-    ///    owner writes to a table only after its takeover, so every listed file belongs to this
-    ///    owner, which writes nothing else meanwhile, or to an earlier owner, which can commit
-    ///    nothing any more.
-    /// 3. Remove the files that were listed *and* that the newest manifest does not name. File
-    ///    names are never reused, and a later manifest names only files that the one before it
-    ///    names or that were written after it. So these files stay garbage, and removing them is
-    ///    safe at any later time, whoever the owner is then.
-    pub(crate) async fn begin_removal(&mut self) -> Result<Present> {
+    /// Returns the removal of what the version that the table shows does not name.
+    pub(crate) async fn removal(&self) -> Result<Removal> {
         let dataset = self.dataset(Operation::Prune).await?;
-        let list = async {
-            let store = dataset.object_store(None).await?;
-            let files = store.inner.list(Some(&dataset.branch_location().path));
-            let files = files.map_ok(|file| file.location).try_collect().await;
-            Ok(files.map_err(lance_core::Error::from)?)
-        };
-        let present = Present(self.run(Operation::Prune, list).await?);
+        Ok(Removal { kind: self.kind, dataset, place: self.place.clone() })
+    }
+
+    /// Makes the commit between listing and removing. Returns the removal of what the version that
+    /// it made does not name.
+    pub(crate) async fn commit_removal(&mut self) -> Result<Removal> {
+        let dataset = self.dataset(Operation::Prune).await?;
         self.commit_config(PRUNED, (dataset.version_id() + 1).to_string()).await?;
         // The newest version must be on disk before earlier ones are removed.
         self.sync().await?;
-        Ok(present)
+        self.removal().await
+    }
+}
+
+impl Removal {
+    /// Lists the files that exist.
+    pub(crate) async fn list(&self) -> Result<Present> {
+        let list = async {
+            let store = self.dataset.object_store(None).await?;
+            let files = store.inner.list(Some(&self.dataset.branch_location().path));
+            let files = files.map_ok(|file| file.location).try_collect().await;
+            Ok(files.map_err(lance_core::Error::from)?)
+        };
+        Ok(Present(run(self.kind, Operation::Prune, list).await?))
     }
 
     /// Removes the files of `present` that only older versions name, or none. The caller makes sure
     /// that no view of an older version is read any more.
     pub(crate) async fn remove(&self, present: Present) -> Result<()> {
-        let dataset = self.dataset(Operation::Prune).await?;
+        let dataset = &self.dataset;
         let policy = CleanupPolicy {
             before_version: Some(dataset.version_id()),
             delete_unverified: true,
@@ -65,11 +91,11 @@ impl Stored {
             let cleanup = dataset.cleanup(policy).with_max_candidate_files(usize::MAX);
             Ok(cleanup.explain().await?)
         });
-        let explained = self.run(Operation::Prune, explained).await?;
+        let explained = run(self.kind, Operation::Prune, explained).await?;
         let (mut manifests, mut files) = (Vec::new(), Vec::new());
         for file in explained.candidate_files {
             let path = Path::parse(&file.path)
-                .map_err(|error| self.error(Operation::Prune, error.into()))?;
+                .map_err(|error| Error::of_table(self.kind, Operation::Prune, error.into()))?;
             if present.0.contains(&path) {
                 let is_manifest = file.kind == CleanupFileKind::Manifest;
                 if is_manifest { &mut manifests } else { &mut files }.push(path);
@@ -91,7 +117,7 @@ impl Stored {
             }
             Ok(())
         };
-        self.run(Operation::Prune, removed).await?;
+        run(self.kind, Operation::Prune, removed).await?;
         self.remove_empty_folders().await
     }
 

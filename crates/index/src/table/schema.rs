@@ -10,12 +10,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use lancedb::DistanceType;
-use lancedb::index::Index;
-use lancedb::index::scalar::{
-    BTreeIndexBuilder, BitmapIndexBuilder, FtsIndexBuilder, LabelListIndexBuilder,
-};
-use lancedb::index::vector::IvfRqIndexBuilder;
 
 use crate::error::{Error, Result};
 use crate::table::column;
@@ -59,7 +53,7 @@ impl TableKind {
             Self::Chunks => column::KEY_TEXT,
             Self::Nodes | Self::Failures => return None,
         };
-        Some(IndexWanted::new(column, text_index))
+        Some(IndexWanted::new(column, IndexKind::Words))
     }
 
     /// Returns the other indexes that the table should have once it is large enough to need any,
@@ -67,14 +61,14 @@ impl TableKind {
     pub(crate) fn scalar_indexes(self) -> Vec<IndexWanted> {
         match self {
             Self::Sources | Self::Chunks => vec![
-                IndexWanted::new(column::DOCUMENT_ID, ordered_index),
-                IndexWanted::new(column::EVENT_TIME, ordered_index),
-                IndexWanted::new(column::ATTRIBUTES, label_index),
-                IndexWanted::new(column::LABELS, set_index),
+                IndexWanted::new(column::DOCUMENT_ID, IndexKind::Ordered),
+                IndexWanted::new(column::EVENT_TIME, IndexKind::Ordered),
+                IndexWanted::new(column::ATTRIBUTES, IndexKind::Lists),
+                IndexWanted::new(column::LABELS, IndexKind::Sets),
             ],
             Self::Nodes => vec![
-                IndexWanted::new(column::DOCUMENT_ID, ordered_index),
-                IndexWanted::new(column::KEY, ordered_index),
+                IndexWanted::new(column::DOCUMENT_ID, IndexKind::Ordered),
+                IndexWanted::new(column::KEY, IndexKind::Ordered),
             ],
             Self::Failures => Vec::new(),
         }
@@ -85,52 +79,38 @@ impl TableKind {
 #[derive(Clone, Debug)]
 pub(crate) struct IndexWanted {
     pub column: Cow<'static, str>,
-    pub index: fn() -> Index,
+    pub kind: IndexKind,
+}
+
+/// Kind of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IndexKind {
+    /// Words of texts.
+    Words,
+    /// Values in order.
+    Ordered,
+    /// Elements of lists.
+    Lists,
+    /// Few different values.
+    Sets,
+    /// Clusters of vectors.
+    Vectors,
 }
 
 impl IndexWanted {
-    fn new(column: &'static str, index: fn() -> Index) -> Self {
-        Self { column: Cow::Borrowed(column), index }
+    fn new(column: &'static str, kind: IndexKind) -> Self {
+        Self { column: Cow::Borrowed(column), kind }
     }
 
-    /// Returns the index of a vector column. With five bits per dimension, its ranking is so close
-    /// to the exact one that a search which reads all partitions finds the ten nearest of 100,000
-    /// passages. How many a search reads is measured ([`crate::read::search::recall`]).
+    /// Returns the index of a vector column.
     pub(crate) fn of_vectors(column: String) -> Self {
-        Self { column: Cow::Owned(column), index: vector_index }
+        Self { column: Cow::Owned(column), kind: IndexKind::Vectors }
     }
 
     /// Returns the name of the index in the table.
     pub(crate) fn name(&self) -> String {
         format!("{}_index", self.column)
     }
-}
-
-/// Returns a BM25 index over lower-cased, ASCII-folded, English-stemmed words without stop words.
-fn text_index() -> Index {
-    Index::FTS(FtsIndexBuilder::default())
-}
-
-fn ordered_index() -> Index {
-    Index::BTree(BTreeIndexBuilder::default())
-}
-
-fn label_index() -> Index {
-    Index::LabelList(LabelListIndexBuilder::default())
-}
-
-/// Returns an index for a column of few different values.
-fn set_index() -> Index {
-    Index::Bitmap(BitmapIndexBuilder::default())
-}
-
-/// Number of rows of a partition of the vector index. To read a partition costs about as much as to
-/// read 600 of its rows. Smaller ones leave out more rows at the same recall.
-const PARTITION_ROWS: u32 = 2_048;
-
-fn vector_index() -> Index {
-    let builder = IvfRqIndexBuilder::default().distance_type(DistanceType::Cosine).num_bits(5);
-    Index::IvfRq(builder.target_partition_size(PARTITION_ROWS))
 }
 
 fn sources() -> Vec<Field> {

@@ -91,14 +91,23 @@ pub struct SegmentNode {
 /// Document whose tree and graph are visible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StructuredDocument {
-    /// The document.
-    pub document_id: DocumentId,
     /// Its version.
     pub version: Version,
     /// Recipe of its tree and graph.
     pub recipe: Recipe,
     /// Labels that a caller must hold to see them.
     pub labels: Labels,
+}
+
+/// Changes of the visible trees and graphs of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StructureChanges {
+    /// Revision of the state that they led to.
+    pub revision: u64,
+    /// Whether these are all documents with a tree and graph, and not those that changed.
+    pub is_whole: bool,
+    /// Documents as they are now; `None` for one without a tree and graph.
+    pub documents: Vec<(DocumentId, Option<StructuredDocument>)>,
 }
 
 /// Visible segments of a document.

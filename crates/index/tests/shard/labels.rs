@@ -12,6 +12,7 @@ use clew_core::{
 use clew_index::{Offer, ShardView, Tuning};
 
 use crate::fixture::{Fixture, Search, document, id};
+use crate::memories::store_memory;
 
 const SHARD: ShardIndex = ShardIndex(0);
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -311,7 +312,7 @@ async fn a_memory_is_of_who_sees_all_that_it_covers() {
     };
     let records = [record('1', &["open", "open-2"]), record('2', &["of-a", "of-b"])];
     for record in records {
-        assert!(fixture.shard.commit_memory(record, b"x", &[]).await.unwrap());
+        assert!(store_memory(&mut fixture.shard, record, b"x", &[]).await.unwrap());
     }
     let told: Vec<usize> = callers()
         .iter()

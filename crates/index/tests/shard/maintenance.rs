@@ -34,11 +34,13 @@ async fn many_small_commits_leave_few_fragments_and_versions() {
 
 #[tokio::test]
 async fn a_shard_at_rest_needs_nothing() {
-    let mut fixture = Fixture::new().await;
+    let tuning = Tuning { unindexed_chunks: 1, unindexed_document_bytes: 1, ..Tuning::default() };
+    let mut fixture = Fixture::with_tuning(tuning).await;
     fixture.ingest(vec![document("a", "apricot")], 1).await;
     let plan = fixture.shard.maintenance_plan().await.unwrap();
-    let indexing = [TableKind::Sources, TableKind::Chunks].map(MaintenanceStep::RefreshIndexes);
-    assert_eq!(plan.steps, indexing);
+    let indexing = [TableKind::Sources, TableKind::Chunks]
+        .map(|kind| [MaintenanceStep::Compact(kind), MaintenanceStep::Prune(kind)]);
+    assert_eq!(plan.steps, indexing.concat());
     fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
     assert_eq!(fixture.shard.maintenance_plan().await.unwrap(), MaintenancePlan::default());
     fixture.reopen().await;

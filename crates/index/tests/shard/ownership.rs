@@ -134,7 +134,7 @@ async fn write(shard: &mut ShardWriter, write: Write) -> clew_index::Result<()> 
     Ok(())
 }
 
-const WRITES: [Write; 14] = [
+const WRITES: [Write; 13] = [
     Write::Accept,
     Write::Derived,
     Write::Failures,
@@ -145,7 +145,6 @@ const WRITES: [Write; 14] = [
     Write::Step(MaintenanceStep::Compact(TableKind::Chunks)),
     Write::Step(MaintenanceStep::BuildIndexes(TableKind::Chunks)),
     Write::Step(MaintenanceStep::BuildVectorIndex),
-    Write::Step(MaintenanceStep::RefreshIndexes(TableKind::Sources)),
     Write::Step(MaintenanceStep::Prune(TableKind::Sources)),
     Write::Step(MaintenanceStep::Prune(TableKind::Chunks)),
     Write::Step(MaintenanceStep::Prune(TableKind::Failures)),

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use clew_core::{Access, Chunking, CorpusSettings, ErrorKind, ShardIndex, Timestamp};
 use clew_index::{
-    Error, ObjectStoreSettings, Registry, ShardWriter, Storage, StorageUrl, TableStatistics,
-    Takeover, Tuning,
+    Error, ObjectStoreSettings, Registry, ShardReader, ShardWriter, Storage, StorageUrl,
+    TableStatistics, Takeover, Tuning,
 };
 use clew_testkit::S3Server;
 use futures::TryStreamExt;
@@ -16,6 +17,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
 
 use crate::fixture::{Search, derive, document, id, model, settings};
+use crate::memories::memory;
 
 const MARKER: &str = "zanzibarite";
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -290,4 +292,41 @@ async fn a_server_that_is_gone_is_unavailable_and_no_loss() {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{i}: {}", error.chain());
     }
     assert!(started.elapsed() < Duration::from_secs(240), "{:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_memory_is_sent_in_parts_and_read_in_ranges() {
+    let server = server().await;
+    let (_registry, place) = made(&server).await;
+    let mut shard = open(&place, by("a")).await.unwrap();
+    shard.accept(vec![document("a", "one"), document("b", "two")], at(1)).await.unwrap();
+    index_due(&mut shard).await;
+    let snapshot: Bytes = (0..40_u32 << 20).map(|at| (at / 997) as u8).collect::<Vec<_>>().into();
+    let stage = async |reader: &ShardReader, digit, name| {
+        let version = reader.status(&id(name)).unwrap().live_version.unwrap();
+        let record = memory(digit, &[name], &[version]);
+        reader.stage_memory(record, snapshot.clone()).await.unwrap().unwrap()
+    };
+    let staged = stage(&shard.reader(), '1', "a").await;
+    assert!(shard.reader().memories().is_empty());
+    assert!(!objects(&place, MARKER).await.0.iter().any(|name| name.contains("memories")));
+    assert_eq!(server.unfinished_uploads().unwrap().len(), 1);
+    assert!(shard.commit_memory(staged, &[]).await.unwrap());
+    let key = shard.reader().memories()[0].key.clone();
+    drop(shard);
+    let mut shard = open(&place, by("b")).await.unwrap();
+    assert!(shard.reader().memory(&key).await.unwrap().unwrap() == snapshot);
+
+    // Neither a forgotten document nor a writer that is gone leaves parts.
+    let staged = stage(&shard.reader(), '2', "b").await;
+    shard.forget(&[id("b")]).await.unwrap();
+    assert!(!shard.commit_memory(staged, &[]).await.unwrap());
+    assert!(server.unfinished_uploads().unwrap().is_empty());
+    drop(stage(&shard.reader(), '3', "a").await);
+    let give_up = Instant::now() + PATIENCE;
+    while !server.unfinished_uploads().unwrap().is_empty() {
+        assert!(Instant::now() < give_up, "the parts are still there");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(shard.reader().memories().len(), 1);
 }

@@ -17,6 +17,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::fixture::{Search, derive, document, id, model, settings};
+use crate::memories::store_memory;
 
 const MARKER: &str = "zanzibarite";
 /// No budget, so that each step copies one file.
@@ -307,7 +308,7 @@ async fn a_corpus_comes_back_as_it_was_however_often_taking_and_restoring_are_in
             slots: 25,
             bytes: 4,
         };
-        assert!(shards[0].commit_memory(record, b"keys", &[]).await.unwrap());
+        assert!(store_memory(&mut shards[0], record, b"keys", &[]).await.unwrap());
 
         // The first shard is written to between any two steps; the second is not.
         let first = world

@@ -62,9 +62,17 @@ pub fn memory_model_to_wire(
     identity: MemoryModelIdentity,
     tokens: u64,
 ) -> wire::DescribeMemoryResponse {
-    let MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts } = identity;
-    let tokens = Some(tokens);
-    wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes, prompts, tokens }
+    let MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts, cache_bytes } =
+        identity;
+    wire::DescribeMemoryResponse {
+        model,
+        fingerprint,
+        window,
+        slot_bytes,
+        prompts,
+        tokens: Some(tokens),
+        cache_bytes,
+    }
 }
 
 /// Converts texts whose tokens are to be counted for the wire.
@@ -94,15 +102,22 @@ pub fn counted_from_wire(request: wire::DescribeMemoryRequest) -> Result<Vec<Mem
 pub fn memory_model_from_wire(
     response: wire::DescribeMemoryResponse,
 ) -> Result<MemoryModelIdentity, Error> {
-    let wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes, prompts, .. } =
-        response;
+    let wire::DescribeMemoryResponse {
+        model,
+        fingerprint,
+        window,
+        slot_bytes,
+        prompts,
+        tokens: _,
+        cache_bytes,
+    } = response;
     if fingerprint.is_empty() || window == 0 {
         return Err(Error::invalid(
             "fingerprint",
             "expected a memory model with a window, got none",
         ));
     }
-    Ok(MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts })
+    Ok(MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts, cache_bytes })
 }
 
 /// Converts a task of forming a memory to the messages of its request.

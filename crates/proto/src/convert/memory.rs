@@ -2,8 +2,8 @@
 
 use clew_core::{
     CorpusName, CorpusTreeKey, EntityKey, EntityNode, Error, Evidence, GraphQuery, Like, Limits,
-    MemoryModelIdentity, MemoryPart, MemoryRecord, Partial, RelationEdge, SegmentId, ShardIndex,
-    Signs, Span, Subgraph, TreeNode, TreeNodeId, Version, Violations,
+    MemoryFailure, MemoryModelIdentity, MemoryPart, MemoryRecord, Partial, RelationEdge, SegmentId,
+    ShardIndex, Signs, Span, Subgraph, TreeNode, TreeNodeId, Version, Violations,
 };
 
 use crate::convert::graph_builder::{kind_from_wire, kind_to_wire};
@@ -11,8 +11,9 @@ use crate::convert::query::{
     evidence_from_wire, evidence_to_wire, place_from_wire, place_to_wire, required_span,
     shards_from_wire, shards_to_wire, span_from_wire, span_to_wire,
 };
-use crate::convert::{corpus_name, document_id};
+use crate::convert::{corpus_name, document_id, timestamp_from_wire, timestamp_to_wire};
 use crate::memory::v1 as wire;
+use crate::status::{code_of, kind_of};
 
 /// Default number of entities, and of relations, of a part of a graph.
 const DEFAULT_MOST: usize = 100;
@@ -56,9 +57,39 @@ pub fn record_from_wire(record: wire::CompressedMemory) -> Result<MemoryRecord, 
     Ok(MemoryRecord { key, model, ratio, parts, tokens, slots, bytes })
 }
 
+/// Converts a failure at a compressed memory for the wire.
+pub fn failure_to_wire(failure: MemoryFailure) -> wire::MemoryFailure {
+    let MemoryFailure { documents, attempts, kind, message, next_try } = failure;
+    wire::MemoryFailure {
+        document_ids: documents.iter().map(ToString::to_string).collect(),
+        attempts,
+        code: code_of(kind).into(),
+        message,
+        next_try: next_try.map(timestamp_to_wire),
+    }
+}
+
+/// Converts a failure at a compressed memory from the wire.
+///
+/// # Errors
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the message is malformed.
+pub fn failure_from_wire(failure: wire::MemoryFailure) -> Result<MemoryFailure, Error> {
+    let wire::MemoryFailure { document_ids, attempts, code, message, next_try } = failure;
+    let documents = document_ids.iter().map(|id| document_id("failures.document_ids", id));
+    let next_try = next_try.map(|time| timestamp_from_wire("failures.next_try", &time));
+    Ok(MemoryFailure {
+        documents: documents.collect::<Result<_, Error>>()?,
+        attempts,
+        kind: kind_of(tonic::Code::from(code)),
+        message,
+        next_try: next_try.transpose()?,
+    })
+}
+
 /// Converts the identity of a memory model for the wire.
 pub fn model_to_wire(identity: MemoryModelIdentity) -> wire::MemoryModel {
-    let MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts } = identity;
+    let MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts, cache_bytes: _ } =
+        identity;
     wire::MemoryModel { model, fingerprint, window, slot_bytes, prompts }
 }
 

@@ -141,6 +141,9 @@ pub struct DescribeMemoryResponse {
     /// Tokens of the texts of the request, all together; absent from servers that are older than this field.
     #[prost(uint64, optional, tag = "6")]
     pub tokens: ::core::option::Option<u64>,
+    /// Bytes for memories that are kept ready; absent from servers that are older than this field.
+    #[prost(uint64, optional, tag = "7")]
+    pub cache_bytes: ::core::option::Option<u64>,
 }
 /// One message of the FormMemory request stream.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

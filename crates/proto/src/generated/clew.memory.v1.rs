@@ -359,6 +359,28 @@ pub struct ListMemoriesResponse {
     /// Shards that did not answer; their memories and documents are missing.
     #[prost(uint32, repeated, tag = "5")]
     pub shards_missing: ::prost::alloc::vec::Vec<u32>,
+    /// Memories that could not be formed or stored so far.
+    #[prost(message, repeated, tag = "6")]
+    pub failures: ::prost::alloc::vec::Vec<MemoryFailure>,
+}
+/// Memory that could not be formed or stored so far.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemoryFailure {
+    /// Ids of the documents that were to be read into it.
+    #[prost(string, repeated, tag = "1")]
+    pub document_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Number of failed attempts.
+    #[prost(uint32, tag = "2")]
+    pub attempts: u32,
+    /// Kind of the last failure, as a gRPC status code.
+    #[prost(int32, tag = "3")]
+    pub code: i32,
+    /// Message for a person, without internal causes.
+    #[prost(string, tag = "4")]
+    pub message: ::prost::alloc::string::String,
+    /// Time of the next attempt; absent if the documents are set aside.
+    #[prost(message, optional, tag = "5")]
+    pub next_try: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// Description of a compressed memory.
 #[derive(Clone, PartialEq, ::prost::Message)]

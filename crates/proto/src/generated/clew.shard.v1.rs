@@ -1702,6 +1702,9 @@ pub struct ListMemoriesResponse {
     /// The memories, in the order in which they were begun.
     #[prost(message, repeated, tag = "1")]
     pub memories: ::prost::alloc::vec::Vec<super::super::memory::v1::CompressedMemory>,
+    /// Memories that could not be formed or stored so far.
+    #[prost(message, repeated, tag = "2")]
+    pub failures: ::prost::alloc::vec::Vec<super::super::memory::v1::MemoryFailure>,
 }
 /// Request of DraftClues.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use clew_core::{
     Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, ClueQuery,
     Counts, Document, DocumentId, DocumentStatus, DraftedClues, Erasure, Error, Evidence,
-    ExportPage, GraphQuery, IfThere, Limits, ListQuery, MemoryRecord, Reembedded, SegmentId, Shard,
-    ShardAdmin, ShardCopy, ShardIndex, ShardSearch, ShardStore, SnapshotName, StoredDocument,
-    Subgraph, TreeNode, TreeQuery,
+    ExportPage, GraphQuery, IfThere, Limits, ListQuery, ListedMemories, Reembedded, SegmentId,
+    Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch, ShardStore, SnapshotName,
+    StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 use clew_proto::convert::shard::{self as convert, ShardRefWithAccess};
 use clew_proto::convert::{export, ingest, memory, snapshot};
@@ -249,12 +249,15 @@ impl ShardSearch for RemoteShard {
         parts.map(segment).collect()
     }
 
-    async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error> {
+    async fn memories(&self, deadline: Instant) -> Result<ListedMemories, Error> {
         let message = wire::ListMemoriesRequest { shard: self.shard_ref() };
         // The description of a memory of thousands of documents takes some hundred kilobytes.
         let list = async |client: Client, request| large(client).list_memories(request).await;
         let listed = self.unary("listing memories", message, deadline, list).await?;
-        listed.memories.into_iter().map(memory::record_from_wire).collect()
+        let records = listed.memories.into_iter().map(memory::record_from_wire);
+        let failures = listed.failures.into_iter().map(memory::failure_from_wire);
+        let records = records.collect::<Result<_, Error>>()?;
+        Ok(ListedMemories { records, failures: failures.collect::<Result<_, Error>>()? })
     }
 
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error> {

@@ -2,6 +2,7 @@
 //! machine.
 
 mod generate;
+mod growth;
 mod interactive;
 
 use std::path::{Path, PathBuf};
@@ -80,6 +81,16 @@ pub enum BenchAction {
         #[arg(long, value_delimiter = ',', default_value = "1,4,16")]
         streams: Vec<u32>,
     },
+    /// Measure what work of fixed amount costs as a shard grows: writes, maintenance, forgetting,
+    /// reads. The documents are generated, and their vectors cost next to nothing.
+    Growth {
+        /// Numbers of chunks at which to measure, growing, each a multiple of 4.
+        #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000")]
+        sizes: Vec<u64>,
+        /// Empty or new folder for the shard, which stays there. Default: a temporary one.
+        #[arg(long, value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
     /// Measure the latency of searches in a corpus, and the recall of the approximate index against
     /// exact search.
     Search {
@@ -113,6 +124,10 @@ pub async fn run(global: &GlobalArgs, arguments: BenchArgs, output: &Output) -> 
                 ..LocalConfig::of(language_model(global)?)
             };
             generate::run(local, generate::Load { words, tokens, streams }).await?
+        }
+        BenchAction::Growth { sizes, folder } => {
+            let measured = Box::pin(growth::run(&sizes, folder)).await?;
+            return output.print(&measured, growth::Growth::table);
         }
         BenchAction::Search { corpus, queries } => search(global, &corpus, queries).await?,
     };

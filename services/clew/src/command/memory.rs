@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use clew_core::CorpusName;
 use clew_model::memory::MemoryShape;
+use clew_proto::convert::timestamp_from_wire;
 use clew_proto::memory::v1 as wire;
 use serde_json::{Value, json};
 
@@ -122,6 +123,14 @@ fn list(listed: &wire::ListMemoriesResponse, output: &Output) -> anyhow::Result<
             "parts": memory.parts.iter().map(part).collect::<Vec<Value>>(),
         })
     };
+    let failure = |failure: &wire::MemoryFailure| {
+        json!({
+            "document_ids": failure.document_ids,
+            "attempts": failure.attempts,
+            "message": failure.message,
+            "next_try": next_try(failure),
+        })
+    };
     let model = listed.model.as_ref().map(|model| {
         json!({
             "model": model.model,
@@ -136,6 +145,7 @@ fn list(listed: &wire::ListMemoriesResponse, output: &Output) -> anyhow::Result<
         "covered_documents": listed.covered_documents,
         "model": model,
         "memories": listed.memories.iter().map(memory).collect::<Vec<Value>>(),
+        "failures": listed.failures.iter().map(failure).collect::<Vec<Value>>(),
         "shards_missing": listed.shards_missing,
     });
     output.print(&document, |_| {
@@ -162,8 +172,26 @@ fn list(listed: &wire::ListMemoriesResponse, output: &Output) -> anyhow::Result<
                 memory.parts.len()
             ));
         }
+        for failure in &listed.failures {
+            let next = match next_try(failure) {
+                Some(next) => format!("tried again at {next}"),
+                None => "set aside".to_owned(),
+            };
+            text.push_str(&format!(
+                "  {} documents are not covered, after {} attempts: {}; {next}\n",
+                failure.document_ids.len(),
+                failure.attempts,
+                failure.message,
+            ));
+        }
         text + &output::missing(&listed.shards_missing)
     })
+}
+
+/// Returns the time of the next attempt, or `None` if there is none.
+fn next_try(failure: &wire::MemoryFailure) -> Option<String> {
+    let time = failure.next_try.as_ref()?;
+    timestamp_from_wire("next_try", time).ok().map(|time| time.to_string())
 }
 
 fn print_estimate(asked: &EstimateArgs, tokens: u64, output: &Output) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clew_core::{
     Accepting, CheckQuery, Checked, ChunkId, Chunking, ClueQuery, Corpus, CorpusSettings, Counts,
     Document, DocumentId, DocumentStatus, DraftedClues, Encoder, EncoderIdentity, Erasure,
-    ErrorKind, ExportPage, GraphQuery, IfThere, ListQuery, MemoryRecord, OneEncoder, Reembedded,
+    ErrorKind, ExportPage, GraphQuery, IfThere, ListQuery, ListedMemories, OneEncoder, Reembedded,
     SegmentId, ShardAdmin, ShardCopy, ShardSearch, ShardStore, SnapshotName, Span, StoredDocument,
     Subgraph, Timestamp, TreeNode, TreeQuery, Version,
 };
@@ -290,7 +290,7 @@ impl ShardSearch for FakeShard {
         unreachable!("searches do not ask for it")
     }
 
-    async fn memories(&self, _: Instant) -> Result<Vec<MemoryRecord>, Error> {
+    async fn memories(&self, _: Instant) -> Result<ListedMemories, Error> {
         unreachable!("searches do not ask for it")
     }
 }

@@ -32,8 +32,9 @@ pub struct MemoryModelConfig {
     pub threads: usize,
     /// Bytes on the device for memories that are kept ready, 1 MiB to 1 TiB. The least recently
     /// used are removed first. With a larger number callers send snapshots less often. A memory
-    /// that alone exceeds it is not kept, and is sent with every question. Snapshots that are
-    /// arriving from callers may take as much again.
+    /// that alone exceeds it is not kept, and is sent with every question. Corpora whose memories
+    /// would exceed it are not created. Snapshots and texts that are arriving from callers may take
+    /// as much again and 64 MiB more.
     pub cache_bytes: u64,
     /// Maximum number of tokens of texts that wait or are being read, 1,024 to 100,000,000, and of
     /// drafts as many. Beyond it drafts are refused with a retry delay, and texts wait for room.

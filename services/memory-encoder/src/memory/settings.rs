@@ -10,7 +10,6 @@ pub(super) struct Settings {
 impl Settings {
     /// Returns the size in bytes of a memory that is ready, whose rotated keys are kept as well.
     pub fn ready_bytes(&self, slots: usize) -> u64 {
-        let slots = slots as u64 * self.slot_bytes;
-        slots + slots / 2
+        clew_core::ready_bytes(slots as u64, self.slot_bytes)
     }
 }

@@ -19,6 +19,7 @@ use tonic::{Request, Status, Streaming};
 
 use super::Responses;
 use crate::MemoryPool;
+use crate::memory::TEXTS_BYTES;
 
 /// Time limit of a call without a deadline, for reading texts.
 const FORM_PATIENCE: Duration = Duration::from_secs(3600);
@@ -26,8 +27,6 @@ const FORM_PATIENCE: Duration = Duration::from_secs(3600);
 const DRAFT_PATIENCE: Duration = Duration::from_secs(60);
 /// Interval of messages about the progress of reading.
 const TOLD_EVERY: Duration = Duration::from_secs(2);
-/// Maximum number of bytes of all texts of one call, enough for the largest memory.
-const TEXTS_BYTES: usize = 64 << 20;
 
 /// Forms a memory, and reports progress meanwhile. Ends when the client leaves.
 pub(super) fn form(

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Error, IfThere, Limits, ShardAdmin, ShardSearch, ShardStore};
+use clew_core::{Error, IfThere, Limits, ListedMemories, ShardAdmin, ShardSearch, ShardStore};
 use clew_proto::convert::shard::{self as convert, ShardRef, ShardRefWithAccess};
 use clew_proto::convert::{export, ingest, memory, snapshot};
 use clew_proto::shard::v1 as wire;
@@ -225,9 +225,11 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::ListMemoriesResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let shard = convert::shard_from_wire(request.into_inner().shard)?;
-        let memories = self.seen(shard)?.memories(deadline).await?;
-        let memories = memories.into_iter().map(memory::record_to_wire).collect();
-        Ok(wire::ListMemoriesResponse { memories })
+        let ListedMemories { records, failures } = self.seen(shard)?.memories(deadline).await?;
+        Ok(wire::ListMemoriesResponse {
+            memories: records.into_iter().map(memory::record_to_wire).collect(),
+            failures: failures.into_iter().map(memory::failure_to_wire).collect(),
+        })
     }
 
     async fn draft_clues(

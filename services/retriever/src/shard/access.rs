@@ -8,7 +8,7 @@ use clew_core::{
     Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
     ChunkRef, ChunkText, ClueQuery, CorpusName, Counts, Document, DocumentId, DocumentStatus,
     DraftedClues, Erasure, Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery,
-    MemoryRecord, Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch,
+    ListedMemories, Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch,
     ShardStore, SnapshotName, Span, StoredDocument, Subgraph, TreeNode, TreeQuery, WantedNodes,
 };
 use clew_index::{Offer, ShardReader, ShardView};
@@ -182,13 +182,14 @@ impl ShardStore for ShardAccess {
     }
 
     async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Erasure, Error> {
-        let Running { writer, graph, .. } = self.handle.running(deadline).await?;
+        let Running { writer, graph, maintenance, .. } = self.handle.running(deadline).await?;
         let forget = |reply| {
             let (ids, access) = (ids.to_vec(), self.access.clone());
             writer::Message::Forget { ids, access, reply }
         };
-        let (documents, mut scan) = ask(&writer, deadline, "forgetting", forget).await?;
+        let (documents, traces) = ask(&writer, deadline, "forgetting", forget).await?;
         graph.remove(ids).await;
+        let mut scan = maintenance.erase(*traces, deadline).await?;
         let ShardHandle { corpus, shard, .. } = &self.handle;
         retention::warn_of_leftovers(&format!("{corpus}/{shard}"), &scan);
         for left in &mut scan.left {
@@ -284,8 +285,14 @@ impl ShardSearch for ShardAccess {
         self.search("reading segments", deadline, work).await
     }
 
-    async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error> {
-        self.read("listing memories", deadline, async |view| Ok(view.memories())).await
+    async fn memories(&self, deadline: Instant) -> Result<ListedMemories, Error> {
+        let failures = self.handle.running(deadline).await?.memory_failures;
+        let failures = Arc::clone(&failures.borrow());
+        let list = async |view: ShardView| {
+            let failures = view.seen_failures(&failures);
+            Ok(ListedMemories { records: view.memories(), failures })
+        };
+        self.read("listing memories", deadline, list).await
     }
 
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error> {
@@ -307,11 +314,7 @@ impl ShardAdmin for ShardAccess {
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
-        let writer = self.handle.running(deadline).await?.writer;
-        ask(&writer, deadline, "maintaining the tables", |reply| writer::Message::Maintain {
-            reply,
-        })
-        .await
+        self.handle.running(deadline).await?.maintenance.maintain(deadline).await
     }
 
     async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error> {

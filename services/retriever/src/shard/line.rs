@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Account, Budget, CorpusSettings, Error, MemoryEncoder, Owner, ShardIndex};
+use clew_core::{
+    Account, Budget, CorpusSettings, Error, MemoryEncoder, MemoryFailure, Owner, ShardIndex,
+};
 use clew_index::{SearchMemory, ShardReader, ShardSettings, ShardWriter, Storage};
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, start_child};
@@ -13,10 +15,11 @@ use tokio::sync::watch;
 use crate::RetrieverConfig;
 use crate::seams::ShardSeams;
 use crate::shard::actor::indexer::{self, Indexer};
+use crate::shard::actor::maintainer::{self, Maintainer};
 use crate::shard::actor::scrubber::{self, Tally};
 use crate::shard::actor::task_actor::keep;
 use crate::shard::actor::writer::{self, Writer};
-use crate::shard::actor::{maintainer, retention, settings_watcher};
+use crate::shard::actor::{retention, settings_watcher};
 use crate::shard::claim::Claim;
 use crate::shard::derive::memory_builder::{self, MemoryBuilder};
 use crate::shard::graph::ShardGraph;
@@ -66,9 +69,12 @@ pub(crate) struct Running {
     pub writer: ActorRef<writer::Message>,
     pub indexer: ActorRef<indexer::Message>,
     pub maintainer: ActorRef<()>,
+    pub maintenance: maintainer::Asking,
     pub reader: ShardReader,
     pub graph: ShardGraph,
     pub memory_encoder: Arc<dyn MemoryEncoder>,
+    /// Memories that could not be formed or stored so far.
+    pub memory_failures: watch::Receiver<Arc<Vec<MemoryFailure>>>,
 }
 
 impl Line for ShardLine {
@@ -129,8 +135,10 @@ impl Line for ShardLine {
         let watching = settings_watcher::keep_settled(self.name(), changes, to_write, to_derive);
         keep(&supervisor, watching).await?;
         let interval = self.config.maintenance_interval();
-        let maintaining = maintainer::maintain(writer.clone(), reader.clone(), interval);
-        let maintainer = keep(&supervisor, maintaining).await?;
+        let resources = self.resources.clone();
+        let (maintaining, maintenance) =
+            Maintainer::new(writer.clone(), reader.clone(), resources, interval);
+        let maintainer = keep(&supervisor, maintaining.run()).await?;
         let arguments = scrubber::Arguments {
             shard: self.shard,
             reader: reader.clone(),
@@ -140,6 +148,7 @@ impl Line for ShardLine {
         };
         keep(&supervisor, scrubber::keep_checking(arguments)).await?;
         let graph = ShardGraph::default();
+        let memory_clock = Arc::clone(&clock);
         if let Some(retained) = settings.retained() {
             let arguments = retention::Arguments {
                 name: self.name(),
@@ -147,11 +156,13 @@ impl Line for ShardLine {
                 writer: writer.clone(),
                 reader: reader.clone(),
                 graph: graph.clone(),
+                maintenance: maintenance.clone(),
                 clock,
                 interval: self.config.retention_interval(),
             };
             keep(&supervisor, retention::keep_forgetting(arguments)).await?;
         }
+        let (failures, memory_failures) = watch::channel(Arc::default());
         if let Some(memory) = settings.memory {
             let builder = MemoryBuilder {
                 name: self.name(),
@@ -159,10 +170,21 @@ impl Line for ShardLine {
                 reader: reader.clone(),
                 encoder: Arc::clone(&memory_encoder),
                 writer: writer.clone(),
+                clock: memory_clock,
                 interval: self.config.memory_interval(),
+                failures,
             };
             keep(&supervisor, memory_builder::keep_building(builder)).await?;
         }
-        Ok(Running { writer, indexer, maintainer, reader, graph, memory_encoder })
+        Ok(Running {
+            writer,
+            indexer,
+            maintainer,
+            maintenance,
+            reader,
+            graph,
+            memory_encoder,
+            memory_failures,
+        })
     }
 }

@@ -301,6 +301,15 @@ fn observe() {
                 tell(age.unwrap_or_default().as_secs_f64(), &[corpus, shard]);
             }
         });
+        let description = "Time for which forgotten text has waited to be erased from storage.";
+        gauge("clew_erasure_lag", "s", description, |tell| {
+            for seen in SHARDS.all() {
+                let Some(reader) = seen.reader() else { continue };
+                let [corpus, shard, _] = seen.labels("kind", "text");
+                let waits = reader.erasure_waits_for().unwrap_or_default();
+                tell(waits.as_secs_f64(), &[corpus, shard]);
+            }
+        });
         let description = "Share of the nearest chunks that searches with the vector index find, as measured last.";
         gauge("clew_index_recall", "", description, |tell| {
             of_index(tell, |recall| recall.share.into());

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::{
     Access, Account, Attributes, CandidateQuery, Chunking, Clock, CorpusSettings, Counts, Document,
-    Embedding, Encoder, EncoderIdentity, Encoders, Error, ErrorKind, Extraction, ExtractionTask,
-    Filter, GraphBuilder, GraphBuilders, GraphQuery, Grouping, IfThere, Labels, Like, MediaType,
-    NoMemoryModel, Priority, ReembedStep, SearchMode, ShardAdmin as _, ShardIndex,
-    ShardSearch as _, ShardStore as _, Span, StructureSettings, Summary, SummaryTask, TextKind,
-    Timestamp, TreeNode, TreeQuery, WantedNodes,
+    DraftTask, DraftedClues, Embedding, Encoder, EncoderIdentity, Encoders, Error, ErrorKind,
+    Extraction, ExtractionTask, Filter, FormTask, FormedMemory, GraphBuilder, GraphBuilders,
+    GraphQuery, Grouping, IfThere, KeptMemory, Labels, Like, MediaType, MemoryEncoder,
+    MemoryModelIdentity, MemorySettings, MemoryText, NoMemoryModel, Priority, ReembedStep,
+    SearchMode, ShardAdmin as _, ShardIndex, ShardSearch as _, ShardStore as _, Span,
+    StructureSettings, Summary, SummaryTask, TextKind, Timestamp, TreeNode, TreeQuery, WantedNodes,
 };
 use clew_index::Storage;
 use clew_testkit::{Fault, FaultyStore};
@@ -197,6 +198,50 @@ impl Clock for FastClock {
     }
 }
 
+/// A memory model whose memories are sent in three parts. The second part of the first fails.
+#[derive(Default)]
+struct LargeMemories {
+    store: Mutex<Option<FaultyStore>>,
+    formed: AtomicUsize,
+}
+
+#[async_trait]
+impl MemoryEncoder for LargeMemories {
+    async fn memory_model(&self, _: Instant) -> Result<Option<MemoryModelIdentity>, Error> {
+        Ok(Some(MemoryModelIdentity {
+            model: "large".to_owned(),
+            fingerprint: "large".to_owned(),
+            window: 4,
+            slot_bytes: 1,
+            prompts: "clew@1".to_owned(),
+            cache_bytes: None,
+        }))
+    }
+
+    async fn count_tokens(&self, _: Vec<MemoryText>, _: Instant) -> Result<u64, Error> {
+        Err(NoMemoryModel::refusal())
+    }
+
+    async fn form(&self, task: FormTask, _: Instant) -> Result<FormedMemory, Error> {
+        if self.formed.fetch_add(1, Ordering::SeqCst) == 0 {
+            let store = self.store.lock().unwrap();
+            store.as_ref().unwrap().plan(2, Fault::NotDone);
+        }
+        let tokens = task.texts.iter().map(|text| text.text.len() as u64).sum();
+        let snapshot = vec![7; 40 << 20];
+        Ok(FormedMemory { model: "large".to_owned(), snapshot, tokens, slots: tokens / 4 })
+    }
+
+    async fn draft(
+        &self,
+        _: &dyn KeptMemory,
+        _: &DraftTask,
+        _: Instant,
+    ) -> Result<DraftedClues, Error> {
+        Err(NoMemoryModel::refusal())
+    }
+}
+
 struct Bench {
     store: FaultyStore,
     encoder: Arc<FailingEncoder>,
@@ -221,6 +266,19 @@ impl Bench {
         Self::with(tables, at_poison, config, None, Arc::new(Rules)).await
     }
 
+    /// Starts a shard whose memories `memories` forms, in a store that it shares.
+    async fn memorising(memories: Arc<LargeMemories>) -> Self {
+        let tables = Self::tables().await;
+        let store = FaultyStore::new(Arc::new(tables.fork()));
+        *memories.store.lock().unwrap() = Some(store.clone());
+        let config = RetrieverConfig { memory_interval_ms: 10, ..RetrieverConfig::default() };
+        let settings = |settings: CorpusSettings| CorpusSettings {
+            memory: Some(MemorySettings { ratio: 4, segment_tokens: 1_000 }),
+            ..settings
+        };
+        Self::over(store, None, config, settings, Arc::new(Rules), memories).await
+    }
+
     /// Starts a shard whose documents `graph_builders` read.
     async fn with(
         tables: &InMemory,
@@ -230,15 +288,26 @@ impl Bench {
         graph_builders: Arc<dyn GraphBuilders>,
     ) -> Self {
         let store = FaultyStore::new(Arc::new(tables.fork()));
+        let settings = |settings| CorpusSettings { structure, ..settings };
+        let none = Arc::new(NoMemoryModel);
+        Self::over(store, at_poison, config, settings, graph_builders, none).await
+    }
+
+    /// Starts a shard on the tables of a store.
+    async fn over(
+        store: FaultyStore,
+        at_poison: Option<(Point, Failing)>,
+        config: RetrieverConfig,
+        settings: impl FnOnce(CorpusSettings) -> CorpusSettings,
+        graph_builders: Arc<dyn GraphBuilders>,
+        memory_encoder: Arc<dyn MemoryEncoder>,
+    ) -> Self {
         let (encoder, clock) = (FailingEncoder::new("failing", at_poison), FastClock::new());
         let another = FailingEncoder::new("another", Some((Point::Embedding, Failing::Hangs)));
         let name = "notes".parse().unwrap();
         let chunking = Chunking::Sentences { max_tokens: 16 };
         let (identity, made) = (encoder.identity.clone(), Timestamp::from_micros(0));
-        let settings = CorpusSettings {
-            structure,
-            ..CorpusSettings::plain(name, 1, chunking, identity, made)
-        };
+        let settings = settings(CorpusSettings::plain(name, 1, chunking, identity, made));
         // Maintenance and checks have their own tests. Here they would count among the storage's
         // operations.
         let config = RetrieverConfig {
@@ -249,7 +318,7 @@ impl Bench {
         let seams = ShardSeams {
             encoders: Arc::new(Two(Arc::clone(&encoder), Arc::clone(&another))),
             graph_builders,
-            memory_encoder: Arc::new(NoMemoryModel),
+            memory_encoder,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             snapshots: None,
         };
@@ -729,5 +798,33 @@ async fn a_tree_whose_summaries_cannot_be_embedded_is_stored_without_vectors() {
     let nodes = tree(&bench, &bench.encoder.identity).await;
     assert_eq!(nodes.len(), 4);
     assert!(nodes.iter().all(|node| node.vector.is_none()), "{nodes:?}");
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_memory_that_is_not_stored_is_shown_and_stored_later_without_being_formed_again() {
+    let memories = Arc::new(LargeMemories::default());
+    let bench = Bench::memorising(Arc::clone(&memories)).await;
+    bench.accept("a", &text("a")).await;
+    let give_up = Instant::now() + PATIENCE;
+    let mut failures = Vec::new();
+    let listed = loop {
+        let listed = bench.seen().memories(deadline()).await.unwrap();
+        failures.extend(listed.failures.clone());
+        if !listed.records.is_empty() && listed.failures.is_empty() {
+            break listed;
+        }
+        assert!(Instant::now() < give_up, "{listed:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!((listed.records.len(), listed.records[0].bytes), (1, 40 << 20));
+    assert_eq!(memories.formed.load(Ordering::SeqCst), 1);
+    let first = &failures[0];
+    assert_eq!((first.attempts, first.kind), (1, ErrorKind::Unavailable));
+    assert_eq!(first.message, "could not write a memory");
+    assert_eq!(first.documents, ["a".parse().unwrap()]);
+    assert!(first.next_try.is_some());
+    assert!(failures.iter().all(|failure| failure.attempts == 1), "{failures:?}");
+    assert_eq!(bench.store.unfinished_uploads(), 0);
     bench.stop().await;
 }

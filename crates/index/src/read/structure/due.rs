@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use clew_core::{CorpusTreeKey, CorpusTreeNode, DocumentId, ShardIndex, Timestamp, Version};
+use clew_core::{CorpusTreeKey, DocumentId, ShardIndex, Timestamp, Version};
 
+use crate::catalogue::corpus_tree::UpperNode;
 use crate::error::Result;
 use crate::read::reader::ShardReader;
 use crate::read::structure::nodes::nodes;
@@ -65,20 +66,15 @@ impl ShardReader {
     /// Returns a storage error.
     pub async fn missing_tree_nodes(&self, limit: usize) -> Result<Vec<MissingNode>> {
         let snapshot = self.snapshot();
-        let view = snapshot.upper();
-        let there = snapshot.catalogue.upper();
-        let is_there = |key: &CorpusTreeKey| view.tree.get(key).is_none() || there.contains(key);
-        let mut gaps: Vec<(&CorpusTreeKey, &CorpusTreeNode)> = view
-            .tree
-            .nodes()
-            .filter(|(key, node)| !there.contains(key) && node.children.iter().all(is_there))
-            .collect();
-        gaps.sort_by_key(|(_, node)| (node.level, node.documents.start));
-        gaps.truncate(limit);
+        let tree = snapshot.catalogue.upper();
+        let is_there = |key: &CorpusTreeKey| tree.get(key).is_none() || tree.rows().contains(key);
+        let missing = tree.missing().filter_map(|key| Some((key, tree.get(key)?)));
+        let gaps = missing.filter(|(_, node)| node.children.iter().all(is_there));
+        let gaps: Vec<(&CorpusTreeKey, UpperNode<'_>)> = gaps.take(limit).collect();
         let children: Vec<CorpusTreeKey> =
             gaps.iter().flat_map(|(_, node)| node.children.iter().copied()).collect();
         let shown = shown(&snapshot, ShardIndex(0), &children, None).await?;
-        let gap = |(key, node): (&CorpusTreeKey, &CorpusTreeNode)| {
+        let gap = |(key, node): (&CorpusTreeKey, UpperNode<'_>)| {
             let parts: Option<Vec<String>> = node
                 .children
                 .iter()

@@ -1,16 +1,19 @@
 //! Segments of documents, of which graphs are made.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use clew_core::{DocumentId, Extraction, SegmentId, Span, StoredDocument, Version};
 
+use crate::catalogue::record::DocumentRecord;
 use crate::error::{Error, Result};
 use crate::read::reader::{ShardReader, ShardView, read_sources};
 use crate::read::structure::nodes::{live, nodes};
 use crate::table::kind::TableKind;
 use crate::table::rows::nodes::{NodeColumns, StoredNode};
-use crate::values::nodes::{DocumentSegments, NodeRow, SegmentNode, StructuredDocument};
+use crate::values::nodes::{
+    DocumentSegments, NodeRow, SegmentNode, StructureChanges, StructuredDocument,
+};
 
 impl ShardReader {
     /// Returns the number of changes of the shard's state so far.
@@ -18,20 +21,34 @@ impl ShardReader {
         self.snapshot().catalogue.revision()
     }
 
-    /// Returns the documents whose tree and graph are visible, with the number of the state that
-    /// was read.
-    pub fn structured(&self) -> (u64, Vec<StructuredDocument>) {
-        let snapshot = self.snapshot();
-        let documents = snapshot.catalogue.structured().filter_map(|(record, _)| {
+    /// Returns what changed of the visible trees and graphs since the state of a revision: at least
+    /// the documents that changed, and those of `also`. Without a revision, and if it was too long
+    /// ago, returns all documents with a tree and graph.
+    pub fn structure_changes(
+        &self,
+        revision: Option<u64>,
+        also: &[DocumentId],
+    ) -> StructureChanges {
+        let catalogue = &self.snapshot().catalogue;
+        let of = |record: &DocumentRecord| {
             let structure = record.structure()?;
             Some(StructuredDocument {
-                document_id: record.id.clone(),
                 version: structure.version,
                 recipe: structure.recipe,
                 labels: record.needs().clone(),
             })
-        });
-        (snapshot.catalogue.revision(), documents.collect())
+        };
+        let changed = revision.and_then(|revision| catalogue.structure_changes(revision));
+        let is_whole = changed.is_none();
+        let documents = match changed {
+            Some(changed) => {
+                let changed: BTreeSet<&DocumentId> = changed.chain(also).collect();
+                let now = |id| catalogue.get(id).and_then(|record| of(record));
+                changed.into_iter().map(|id| (id.clone(), now(id))).collect()
+            }
+            None => catalogue.structured().map(|it| (it.id.clone(), of(it))).collect(),
+        };
+        StructureChanges { revision: catalogue.revision(), is_whole, documents }
     }
 
     /// Returns the visible segments of these documents, with titles and extractions.

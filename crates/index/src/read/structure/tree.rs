@@ -1,6 +1,6 @@
 //! Walks of summary trees and of the corpus tree above them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use clew_core::{CorpusTreeKey, DocumentId, DocumentShape, ShardIndex, TreeNode, TreeNodeId};
 use lancedb::query::{QueryBase, Select};
@@ -33,15 +33,13 @@ impl ShardView {
         encoder: Option<&str>,
     ) -> Result<Vec<TreeNode>> {
         let snapshot = self.snapshot();
-        let view = snapshot.upper();
-        let seen = SeenUpper::new(snapshot.upper(), self.access());
+        let tree = snapshot.catalogue.upper();
+        let seen = SeenUpper::new(tree, self.access());
         let mut tops = Vec::new();
-        let mut todo: Vec<CorpusTreeKey> = view.tree.root().into_iter().collect();
+        let mut todo: Vec<CorpusTreeKey> = tree.root().into_iter().collect();
         while let Some(key) = todo.pop() {
-            match view.tree.get(&key) {
-                Some(_)
-                    if seen.get(&key).is_some() && snapshot.catalogue.upper().contains(&key) =>
-                {
+            match tree.get(&key) {
+                Some(_) if seen.get(&key).is_some() && tree.rows().contains(&key) => {
                     tops.push(key);
                 }
                 Some(node) => todo.extend(node.children.iter().rev()),
@@ -50,13 +48,13 @@ impl ShardView {
             }
         }
         if tops.len() > limit {
-            let firsts: HashSet<usize> = first
-                .iter()
-                .filter_map(|id| view.documents.binary_search_by(|(known, _)| known.cmp(id)).ok())
-                .collect();
-            let covers = |key: &CorpusTreeKey| match view.tree.get(key) {
-                Some(node) => firsts.iter().any(|place| node.documents.contains(place)),
-                None => view.of_key.get(key).is_some_and(|place| firsts.contains(place)),
+            let firsts: BTreeSet<&DocumentId> =
+                first.iter().filter(|id| tree.has_document(id)).collect();
+            let covers = |key: &CorpusTreeKey| match tree.get(key) {
+                Some(node) => {
+                    firsts.range::<&DocumentId, _>(node.first..=node.last).next().is_some()
+                }
+                None => tree.document(key).is_some_and(|id| firsts.contains(id)),
             };
             // The sort is stable, so the rest stays in the order of documents.
             tops.sort_by_key(|key| !covers(key));
@@ -95,10 +93,9 @@ impl ShardView {
         let snapshot = self.snapshot();
         match node {
             TreeNodeId::Upper { key, .. } => {
-                let seen = SeenUpper::new(snapshot.upper(), self.access());
-                let children = seen.get(key).map(|node| node.children.clone());
-                let children = children.unwrap_or_default();
-                let mut shown = shown(&snapshot, shard, &children, encoder).await?;
+                let seen = SeenUpper::new(snapshot.catalogue.upper(), self.access());
+                let children = seen.get(key).map_or(&[][..], |node| node.children);
+                let mut shown = shown(&snapshot, shard, children, encoder).await?;
                 Ok(children.iter().filter_map(|key| shown.remove(key)).collect())
             }
             TreeNodeId::Document { document_id, version, level, ordinal } => {
@@ -154,13 +151,12 @@ pub(super) async fn shown(
     keys: &[CorpusTreeKey],
     encoder: Option<&str>,
 ) -> Result<HashMap<CorpusTreeKey, TreeNode>> {
-    let view = snapshot.upper();
+    let tree = snapshot.catalogue.upper();
     let (upper, documents): (Vec<CorpusTreeKey>, Vec<CorpusTreeKey>) =
-        keys.iter().copied().partition(|key| view.tree.get(key).is_some());
+        keys.iter().copied().partition(|key| tree.get(key).is_some());
     let mut shown = HashMap::new();
-    let places = documents.iter().filter_map(|key| Some((*key, *view.of_key.get(key)?)));
-    let ids: Vec<(CorpusTreeKey, &DocumentId)> =
-        places.map(|(key, place)| (key, &view.documents[place].0)).collect();
+    let ids = documents.iter().filter_map(|key| Some((*key, tree.document(key)?)));
+    let ids: Vec<(CorpusTreeKey, &DocumentId)> = ids.collect();
     let mut of_documents = roots(snapshot, ids.iter().map(|(_, id)| *id), encoder).await?;
     shown.extend(ids.iter().filter_map(|(key, id)| Some((*key, of_documents.remove(*id)?))));
     if upper.is_empty() {
@@ -175,17 +171,14 @@ pub(super) async fn shown(
     })
     .await?;
     for CorpusTreeRow { key, summary, vector, .. } in rows {
-        let Some(node) = view.tree.get(&key) else { continue };
-        let document = |place: usize| view.documents.get(place).map(|(id, _)| id.clone());
-        let last = node.documents.end.saturating_sub(1);
-        let Some(documents) = document(node.documents.start).zip(document(last)) else { continue };
+        let Some(node) = tree.get(&key) else { continue };
         let node = TreeNode {
             id: TreeNodeId::Upper { shard, key },
             title: String::new(),
             summary,
             span: None,
-            documents,
-            bytes: view.bytes_of(&node.documents),
+            documents: (node.first.clone(), node.last.clone()),
+            bytes: node.bytes,
             children: node.children.len() as u32,
             vector: vector.and_then(|vector| vector.by(encoder)),
         };

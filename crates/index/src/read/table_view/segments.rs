@@ -4,26 +4,23 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lance::Dataset;
-use lance::index::DatasetIndexExt;
 use lance_index::prefilter::PreFilter;
 use lance_select::RowAddrMask;
 use lance_table::format::IndexMetadata;
 use roaring::RoaringBitmap;
 
 use crate::read::resident::masks::Allowed;
+use crate::table::indexes::segments_of;
 
 /// Returns the segments of an index, in the order in which they were built, and the fragments that
 /// they cover. There are none if the index does not exist.
-pub(super) async fn segments_of(
+pub(super) async fn segments_and_coverage(
     dataset: &Dataset,
     index: &str,
 ) -> lance_core::Result<(Vec<IndexMetadata>, RoaringBitmap)> {
-    let segments = dataset.load_indices_by_name(index).await?;
-    let mut covered = RoaringBitmap::new();
-    for segment in &segments {
-        covered |= segment.fragment_bitmap.as_ref().unwrap_or(dataset.fragment_bitmap());
-    }
-    Ok((segments, covered))
+    let segments = segments_of(dataset, index).await?;
+    let covered = segments.iter().fold(RoaringBitmap::new(), |all, (_, covered)| all | covered);
+    Ok((segments.into_iter().map(|(segment, _)| segment).collect(), covered))
 }
 
 /// Returns the allowed rows as the storage engine's indexes take them.

@@ -18,7 +18,7 @@ use crate::error::{Operation, Result};
 use crate::read::resident::fragment::Fragment;
 use crate::read::resident::masks::Allowed;
 use crate::read::resident::{parts, row_at};
-use crate::read::table_view::segments::{masked, segments_of};
+use crate::read::table_view::segments::{masked, segments_and_coverage};
 use crate::table::engine::run;
 use crate::table::kind::TableKind;
 
@@ -54,7 +54,7 @@ impl TextIndex {
     pub(crate) async fn open(kind: TableKind, dataset: &Dataset) -> Result<Option<Self>> {
         let Some(wanted) = kind.text_index() else { return Ok(None) };
         let open = async {
-            let (stored, covered) = segments_of(dataset, &wanted.name()).await?;
+            let (stored, covered) = segments_and_coverage(dataset, &wanted.name()).await?;
             let mut segments = Vec::with_capacity(stored.len());
             for segment in &stored {
                 let metrics = &NoOpMetricsCollector;

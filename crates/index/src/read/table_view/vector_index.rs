@@ -14,7 +14,7 @@ use roaring::RoaringBitmap;
 
 use crate::error::{Operation, Result};
 use crate::read::resident::masks::Allowed;
-use crate::read::table_view::segments::{masked, segments_of};
+use crate::read::table_view::segments::{masked, segments_and_coverage};
 use crate::table::engine::run;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
@@ -40,7 +40,7 @@ impl NearestIndex {
     ) -> Result<Option<Arc<Self>>> {
         let name = IndexWanted::of_vectors(column.to_owned()).name();
         let open = async {
-            let (stored, covered) = segments_of(dataset, &name).await?;
+            let (stored, covered) = segments_and_coverage(dataset, &name).await?;
             let mut segments = Vec::with_capacity(stored.len());
             for segment in &stored {
                 let metrics = &NoOpMetricsCollector;

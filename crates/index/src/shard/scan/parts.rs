@@ -43,6 +43,11 @@ impl Parts {
         self.parts.push(*part);
     }
 
+    /// Adds the parts of others.
+    pub(super) fn extend(&mut self, others: &Self) {
+        others.parts.iter().for_each(|part| self.add(part));
+    }
+
     /// Returns the numbers of the parts that `bytes` contains.
     pub(super) fn in_bytes(&self, bytes: &[u8]) -> BTreeSet<usize> {
         let mut is_first = [false; 256];

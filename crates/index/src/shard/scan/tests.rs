@@ -10,6 +10,7 @@ use clew_core::{
 
 use super::*;
 use crate::settings::{SearchMemory, ShardSettings, Takeover, Tuning};
+use crate::shard::plan::MaintenanceStep;
 use crate::storage::Storage;
 use crate::table::rows;
 use crate::table::vectors::VectorColumn;
@@ -66,6 +67,13 @@ async fn ingest(shard: &mut ShardWriter, name: &str, text: &str) {
     let chunks = vec![EmbeddedChunk { chunk, vectors: vec![vec![1.0, 0.0]] }];
     let derived = DerivedDocument { document, version, recipe: RECIPE, chunks };
     shard.commit_derived(vec![derived]).await.unwrap();
+}
+
+/// Makes one fragment of the small ones of each table.
+async fn merge(shard: &mut ShardWriter) {
+    for kind in [TableKind::Sources, TableKind::Chunks] {
+        shard.do_now(MaintenanceStep::Compact(kind), PATIENCE).await.unwrap();
+    }
 }
 
 async fn forget(shard: &mut ShardWriter, name: &str) -> ErasureScan {
@@ -151,6 +159,7 @@ async fn what_another_document_says_too_is_its_own() {
     let mut shard = open(folder.path()).await;
     ingest(&mut shard, "secret", TEXT).await;
     ingest(&mut shard, "copy", &format!("It is said: {TEXT}")).await;
+    merge(&mut shard).await;
     let found = forget(&mut shard, "secret").await;
     assert!(found.is_clean(), "{found:?}");
     assert!(found.texts > 0 && found.searched_files > 0 && found.searched_bytes > 0, "{found:?}");
@@ -166,6 +175,7 @@ async fn what_two_documents_say_one_after_the_other_is_their_own() {
     ingest(&mut shard, "secret", TEXT).await;
     ingest(&mut shard, "first", first).await;
     ingest(&mut shard, "second", second).await;
+    merge(&mut shard).await;
     let found = forget(&mut shard, "secret").await;
     assert!(found.is_clean() && found.searched_files > 0, "{found:?}");
 }
@@ -177,11 +187,10 @@ async fn what_is_deleted_but_not_erased_is_named() {
     ingest(&mut shard, "secret", TEXT).await;
     ingest(&mut shard, "other", "something else").await;
     // One fragment with both documents, so that one of its rows can be hidden.
-    shard.chunks.compact(true).await.unwrap();
-    let traces = shard.traces(&[id("secret")], &Access::all()).await.unwrap();
-    shard.forget_seen(&[id("secret")], &Access::all()).await.unwrap();
-    let before = shard.named_files().await.unwrap();
-    let found = Box::pin(shard.scan(&traces, &before)).await.unwrap();
+    merge(&mut shard).await;
+    let traces = shard.forget_traced(&[id("secret")], &Access::all()).await.unwrap().1;
+    let scan = shard.begin_scan().await.unwrap();
+    let found = Box::pin(scan.of(&traces)).await.unwrap();
     let told = |problem: &str| found.left.iter().any(|left| left.problem.contains(problem));
     for problem in ["deleted and still in the file", "made before", "no newest version"] {
         assert!(told(problem), "{problem}: {found:?}");
@@ -199,7 +208,8 @@ async fn a_file_that_holds_a_part_of_a_text_is_named() {
     let written = |name, bytes| Written { kind: TableKind::Chunks, name, bytes, fragment: None };
     let written = vec![written("large", SEARCHED), written("file", 90)];
     let mut found = ErasureScan::default();
-    shard.search(&parts, written, &mut found).await.unwrap();
+    let scan = shard.begin_scan().await.unwrap();
+    scan.search(&parts, written, &mut found).await.unwrap();
     assert_eq!((found.left[0].place.as_str(), found.left_in_all), ("file", 1), "{found:?}");
     assert_eq!((found.searched_files, found.unsearched_files), (1, 1));
 }
@@ -216,8 +226,7 @@ async fn a_file_whose_texts_are_compressed_counts_as_not_searched() {
     }
     // Files of all documents, which erasing rewrites without the secret, large enough to be
     // compressed.
-    shard.sources.compact(true).await.unwrap();
-    shard.chunks.compact(true).await.unwrap();
+    merge(&mut shard).await;
     let found = forget(&mut shard, "secret").await;
     assert!(found.is_clean(), "{found:?}");
     assert_eq!(found.unsearched_files, 2, "{found:?}");

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Access, Clock, ErasureScan, Error, Leftover, Timestamp};
-use clew_index::ShardReader;
+use clew_index::{ShardReader, Traces};
 use clew_runtime::deadline::ask;
 use ractor::ActorRef;
 
+use crate::shard::actor::maintainer::Asking;
 use crate::shard::actor::writer;
 use crate::shard::graph::ShardGraph;
 
@@ -24,6 +25,7 @@ pub(crate) struct Arguments {
     pub writer: ActorRef<writer::Message>,
     pub reader: ShardReader,
     pub graph: ShardGraph,
+    pub maintenance: Asking,
     pub clock: Arc<dyn Clock>,
     pub interval: Duration,
 }
@@ -62,24 +64,33 @@ impl Arguments {
         let now = self.clock.now().as_micros();
         let retained = i64::try_from(self.retained.as_micros()).unwrap_or(i64::MAX);
         let oldest = Timestamp::from_micros(now.saturating_sub(retained));
-        let mut forgotten = 0;
-        loop {
+        let (mut forgotten, mut traces) = (0, None::<Traces>);
+        let mut is_stuck = false;
+        while !is_stuck {
             let ids = self.reader.older_than(oldest, DOCUMENTS).await?;
             if ids.is_empty() {
-                return Ok(forgotten);
+                break;
             }
             let (documents, in_graph) = (ids.len(), ids.clone());
             let deadline = Instant::now() + PATIENCE;
-            let (receipts, scan) = ask(&self.writer, deadline, "forgetting what is old", |reply| {
-                writer::Message::Forget { ids, access: Access::all(), reply }
-            })
-            .await?;
-            warn_of_leftovers(&self.name, &scan);
+            let (receipts, found) =
+                ask(&self.writer, deadline, "forgetting what is old", |reply| {
+                    writer::Message::Forget { ids, access: Access::all(), reply }
+                })
+                .await?;
             self.graph.remove(&in_graph).await;
+            traces = Some(traces.unwrap_or_default().and(*found));
             forgotten += documents;
-            if receipts.iter().all(|receipt| receipt.versions == 0) {
-                return Err(Error::internal("what is to be forgotten is found again and again"));
-            }
+            is_stuck = receipts.iter().all(|receipt| receipt.versions == 0);
+        }
+        if let Some(traces) = traces {
+            // All of them at once.
+            let scan = self.maintenance.erase(traces, Instant::now() + PATIENCE).await?;
+            warn_of_leftovers(&self.name, &scan);
+        }
+        match is_stuck {
+            true => Err(Error::internal("what is to be forgotten is found again and again")),
+            false => Ok(forgotten),
         }
     }
 }

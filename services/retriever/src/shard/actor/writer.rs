@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Accepted, Access, Clock, DocumentId, ErasureScan, Error, Forgotten, MemoryRecord};
+use clew_core::{Accepted, Access, Clock, DocumentId, Error, Forgotten};
 use clew_index::{
-    Committed, CorpusTreeRow, DerivedDocument, DocumentNodes, Failure, Offer, ShardSettings,
-    ShardWriter,
+    Committed, CorpusTreeRow, DerivedDocument, DocumentNodes, Done, Failure, Maintenance,
+    MaintenancePlan, Next, Offer, ShardSettings, ShardWriter, StagedMemory, Traces,
 };
 use clew_runtime::admission::Permit;
 use clew_telemetry::{Origin, child, linked, metrics};
@@ -23,6 +23,9 @@ use crate::shard::metrics::{ShardGauges, Writing};
 
 /// The actor that commits.
 pub(crate) struct Writer;
+
+/// Receipts of forgotten documents, and what the maintainer needs to erase them.
+pub(crate) type ToErase = (Vec<Forgotten>, Box<Traces>);
 
 /// Messages of [`Writer`].
 #[derive(Debug)]
@@ -45,11 +48,10 @@ pub(crate) enum Message {
     },
     /// Commit nodes above documents.
     CommitUpper { rows: Vec<CorpusTreeRow>, reply: RpcReplyPort<Result<(), Error>> },
-    /// Commit a compressed memory in place of others. Answers whether everything that it covers
-    /// still exists.
+    /// Commit a compressed memory, whose file is written, in place of others. Answers whether
+    /// everything that it covers still exists.
     CommitMemory {
-        record: Box<MemoryRecord>,
-        snapshot: Vec<u8>,
+        memory: Box<StagedMemory>,
         replaced: Vec<String>,
         reply: RpcReplyPort<Result<bool, Error>>,
     },
@@ -57,17 +59,19 @@ pub(crate) enum Message {
     SweepMemories { reply: RpcReplyPort<Result<usize, Error>> },
     /// Record that documents failed.
     RecordFailures { failures: Vec<Failure>, reply: RpcReplyPort<Result<(), Error>> },
-    /// Forget those of the documents that the caller sees, down to the bytes on disk, and scan for
-    /// what is left.
-    Forget {
-        ids: Vec<DocumentId>,
-        access: Access,
-        reply: RpcReplyPort<Result<(Vec<Forgotten>, ErasureScan), Error>>,
-    },
+    /// Forget those of the documents that the caller sees. Nothing finds them afterwards. Answers
+    /// with what the maintainer needs to erase them.
+    Forget { ids: Vec<DocumentId>, access: Access, reply: RpcReplyPort<Result<ToErase, Error>> },
     /// Apply changed settings of the corpus.
     Settle { settings: Box<ShardSettings>, reply: RpcReplyPort<Result<(), Error>> },
-    /// Do the maintenance that the tables need.
-    Maintain { reply: RpcReplyPort<Result<(), Error>> },
+    /// Plan the maintenance that the tables need.
+    PlanMaintenance { reply: RpcReplyPort<Result<MaintenancePlan, Error>> },
+    /// Go on with maintenance as far as it needs the writer.
+    Advance {
+        maintenance: Box<Maintenance>,
+        done: Option<Done>,
+        reply: RpcReplyPort<Result<(Box<Maintenance>, Next), Error>>,
+    },
 }
 
 impl Message {
@@ -82,7 +86,7 @@ impl Message {
             Self::RecordFailures { .. } => "record_failures",
             Self::Forget { .. } => "forget",
             Self::Settle { .. } => "settle",
-            Self::Maintain { .. } => "maintain",
+            Self::PlanMaintenance { .. } | Self::Advance { .. } => "maintain",
         })
     }
 
@@ -96,7 +100,7 @@ impl Message {
             Self::RecordFailures { .. } => "recording failures",
             Self::Forget { .. } => "forgetting",
             Self::Settle { .. } => "taking over settings",
-            Self::Maintain { .. } => "maintenance",
+            Self::PlanMaintenance { .. } | Self::Advance { .. } => "maintenance",
         }
     }
 }
@@ -147,9 +151,6 @@ const OVERTAKEN: &str = "SHARD_WRITTEN_BY_ANOTHER";
 
 /// Duration of a write above which a warning is logged.
 const SLOW: Duration = Duration::from_secs(5);
-
-/// Time for which pruning waits for running searches before it is postponed.
-const PRUNE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Actor for Writer {
     type Msg = Message;
@@ -205,12 +206,9 @@ impl Actor for Writer {
                     state.shard.commit_upper(rows).instrument(commit("upper nodes")).await;
                 state.answer(reply, committed);
             }
-            Message::CommitMemory { record, snapshot, replaced, reply } => {
-                let committed = state
-                    .shard
-                    .commit_memory(*record, &snapshot, &replaced)
-                    .instrument(commit("memory"))
-                    .await;
+            Message::CommitMemory { memory, replaced, reply } => {
+                let committing = state.shard.commit_memory(*memory, &replaced);
+                let committed = committing.instrument(commit("memory")).await;
                 state.answer(reply, committed);
             }
             Message::SweepMemories { reply } => {
@@ -225,17 +223,21 @@ impl Actor for Writer {
             Message::Forget { ids, access, reply } => {
                 // Documents that were offered before are forgotten too.
                 state.commit_accepted().await;
-                let forgetting = state.shard.forget_for_good(&ids, &access, PRUNE_PATIENCE);
-                let forgotten = Box::pin(forgetting).await;
+                let forgotten = Box::pin(state.shard.forget_traced(&ids, &access)).await;
+                let forgotten = forgotten.map(|(receipts, traces)| (receipts, Box::new(traces)));
                 state.answer(reply, forgotten);
             }
             Message::Settle { settings, reply } => {
                 let settled = state.shard.settle(*settings).await;
                 state.answer(reply, settled);
             }
-            Message::Maintain { reply } => {
-                let maintained = state.maintain().await;
-                state.answer(reply, maintained);
+            Message::PlanMaintenance { reply } => {
+                let planned = state.plan().await;
+                state.answer(reply, planned);
+            }
+            Message::Advance { mut maintenance, done, reply } => {
+                let next = Box::pin(state.shard.advance(&mut maintenance, done)).await;
+                state.answer(reply, next.map(|next| (maintenance, next)));
             }
         }
         let took = began.elapsed();
@@ -349,15 +351,10 @@ impl State {
         drop(reply.send(result));
     }
 
-    async fn maintain(&mut self) -> Result<(), Error> {
+    async fn plan(&mut self) -> Result<MaintenancePlan, Error> {
         let statistics = self.shard.statistics().await?;
         self.seen.note_tables(statistics);
-        let plan = clew_index::plan(&statistics, &self.shard.settings().tuning);
-        let report = self.shard.maintain(&plan, PRUNE_PATIENCE).await?;
-        if !report.done.is_empty() {
-            tracing::debug!(done = ?report.done, postponed = ?report.postponed, "maintained");
-        }
-        Ok(())
+        Ok(clew_index::plan(&statistics, &self.shard.settings().tuning))
     }
 }
 

@@ -5,16 +5,22 @@
 //! they are read. A memory is removed if a document that it covers is replaced or forgotten, and
 //! the other documents that it covered are read again. A memory is committed every [`BATCH_BYTES`]
 //! of text, so a crash costs at most that.
+//!
+//! A memory that was formed and cannot be stored is kept and stored again later. The pauses after
+//! failures grow, and documents whose memory fails too often are set aside ([`Attempts`]).
+
+mod attempts;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use clew_core::{
-    ClueQuery, DocumentId, DocumentState, DocumentStatus, DraftedClues, Error, Filter, FormTask,
-    KeptMemory, Labels, ListQuery, MemoryEncoder, MemoryPart, MemoryRecord, MemorySettings,
-    MemoryText, Span, StoredDocument, Version,
+    Clock, ClueQuery, DocumentId, DocumentState, DocumentStatus, DraftedClues, Error, Filter,
+    FormTask, KeptMemory, Labels, ListQuery, MemoryEncoder, MemoryFailure, MemoryPart,
+    MemoryRecord, MemorySettings, MemoryText, Span, StoredDocument, Version,
 };
 use clew_index::{ShardReader, ShardView};
 use clew_runtime::deadline::ask;
@@ -22,8 +28,10 @@ use clew_telemetry::metrics;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use ractor::ActorRef;
+use tokio::sync::watch;
 use tracing::Instrument;
 
+use self::attempts::Attempts;
 use crate::shard::actor::writer;
 
 /// Bytes of text that are read before a commit.
@@ -39,8 +47,6 @@ const DRAFTING: usize = 8;
 const FORM_PATIENCE: Duration = Duration::from_secs(3600);
 const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
 const DESCRIBE_PATIENCE: Duration = Duration::from_secs(10);
-/// Pause after a failure.
-const RETRY: Duration = Duration::from_secs(5);
 
 /// Components that memories are formed with.
 pub(crate) struct MemoryBuilder {
@@ -50,44 +56,175 @@ pub(crate) struct MemoryBuilder {
     pub reader: ShardReader,
     pub encoder: Arc<dyn MemoryEncoder>,
     pub writer: ActorRef<writer::Message>,
+    pub clock: Arc<dyn Clock>,
     pub interval: Duration,
+    /// Receives what fails, for callers.
+    pub failures: watch::Sender<Arc<Vec<MemoryFailure>>>,
+}
+
+/// State of the work between two steps.
+#[derive(Default)]
+struct Work {
+    /// Memory that was formed and is not stored yet.
+    formed: Option<Formed>,
+    attempts: Attempts,
+    /// Whether files that are no memories were removed since the start and the last failure.
+    is_swept: bool,
+    /// Searchable documents, as of a revision of the shard.
+    documents: Option<(u64, Arc<Vec<DocumentStatus>>)>,
+    /// State in which nothing was left to form.
+    whole: Option<Whole>,
+}
+
+/// State of a shard in which memories of a model covered every document.
+struct Whole {
+    revision: u64,
+    records: Arc<Vec<MemoryRecord>>,
+    model: String,
+}
+
+impl Whole {
+    fn is(&self, revision: u64, records: &Arc<Vec<MemoryRecord>>) -> bool {
+        self.revision == revision && Arc::ptr_eq(&self.records, records)
+    }
+}
+
+/// Memory that was formed.
+struct Formed {
+    record: MemoryRecord,
+    snapshot: Bytes,
+    /// Keys of the memories that it replaces.
+    replaced: Vec<String>,
+    /// Parts that were to be read into it.
+    parts: Vec<MemoryPart>,
+}
+
+/// How a step ended.
+enum Step {
+    /// There was nothing to do.
+    Idle,
+    /// There may be more to do.
+    Done,
+    /// A memory was stored.
+    Stored,
+}
+
+/// Error of a step, with the parts of the memory that was tried, if any.
+struct Failed {
+    parts: Vec<MemoryPart>,
+    error: Error,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { parts: Vec::new(), error }
+    }
 }
 
 /// Forms memories step by step, for as long as the task runs.
 pub(crate) async fn keep_building(builder: MemoryBuilder) {
+    let mut work = Work::default();
     loop {
-        let wait = match builder.step().await {
-            Ok(true) => continue,
-            Ok(false) => builder.interval,
-            Err(error) => {
-                let (shard, error) = (&builder.name, error.chain());
-                tracing::warn!(shard, error, "forming memories waits for the next time");
-                builder.interval.max(RETRY)
+        let wait = match builder.step(&mut work).await {
+            Ok(Step::Idle) => Some(builder.interval),
+            Ok(Step::Done) => None,
+            Ok(Step::Stored) => {
+                work.attempts.succeeded();
+                None
             }
+            Err(failed) => Some(builder.failed(&mut work, failed)),
         };
-        tokio::time::sleep(wait).await;
+        builder.failures.send_if_modified(|told| {
+            let failures = work.attempts.shown();
+            let changes = **told != failures;
+            if changes {
+                *told = Arc::new(failures);
+            }
+            changes
+        });
+        if let Some(wait) = wait {
+            tokio::time::sleep(wait).await;
+        }
     }
 }
 
 impl MemoryBuilder {
-    /// Performs the next step. Returns whether there was anything to do.
-    async fn step(&self) -> Result<bool, Error> {
-        let deadline = Instant::now() + DESCRIBE_PATIENCE;
-        let records = self.reader.memories();
-        if !records.iter().all(|record| is_live(record, &self.reader)) {
-            return self.sweep().await.map(|()| true);
+    /// Notes a failure. Returns the pause after it.
+    fn failed(&self, work: &mut Work, Failed { parts, error }: Failed) -> Duration {
+        let (shard, chain) = (&self.name, error.chain());
+        if parts.is_empty() {
+            let pause = work.attempts.failed_before();
+            tracing::warn!(shard, error = chain, ?pause, "forming memories waits");
+            return pause.max(self.interval);
         }
-        let Some(model) = self.encoder.memory_model(deadline).await? else { return Ok(false) };
-        let documents = self.documents();
-        let Some(plan) = plan(&documents, &records, &model.fingerprint, self.settings) else {
-            return Ok(false);
-        };
-        let span = tracing::info_span!(parent: None, "shard.memorise");
-        Box::pin(metrics::stage("memorise", self.form(plan)).instrument(span)).await
+        // The failed write may have left a file.
+        work.is_swept = false;
+        let documents = parts.len();
+        let (pause, is_aside) = work.attempts.failed(self.clock.now(), parts, &error);
+        if is_aside {
+            work.formed = None;
+            let what = "a memory failed too often, and its documents are set aside";
+            tracing::error!(shard, error = chain, documents, "{what}");
+        } else {
+            let what = "a memory is not formed or not stored, and is tried again";
+            tracing::warn!(shard, error = chain, documents, ?pause, "{what}");
+        }
+        pause.max(self.interval)
     }
 
-    /// Returns the documents whose newest version is searchable.
-    fn documents(&self) -> Vec<DocumentStatus> {
+    /// Performs the next step.
+    async fn step(&self, work: &mut Work) -> Result<Step, Failed> {
+        // An idle shard costs nothing but this comparison, however many documents it has.
+        let (revision, records) = (self.reader.revision(), self.reader.memories());
+        let whole = work.whole.take_if(|whole| whole.is(revision, &records));
+        let finds_all = |record: &MemoryRecord| self.reader.finds_all(&record.parts);
+        if !work.is_swept || (whole.is_none() && !records.iter().all(finds_all)) {
+            self.sweep().await?;
+            work.is_swept = true;
+            return Ok(Step::Done);
+        }
+        let span = tracing::info_span!(parent: None, "shard.memorise");
+        if let Some(formed) = &work.formed {
+            let storing = metrics::stage("memorise", self.store(formed));
+            let is_stored = Box::pin(storing).instrument(span).await?;
+            work.formed = None;
+            return Ok(if is_stored { Step::Stored } else { Step::Done });
+        }
+        let deadline = Instant::now() + DESCRIBE_PATIENCE;
+        let Some(model) = self.encoder.memory_model(deadline).await? else {
+            return Ok(Step::Idle);
+        };
+        if whole.as_ref().is_some_and(|whole| whole.model == model.fingerprint) {
+            work.whole = whole;
+            return Ok(Step::Idle);
+        }
+        let aside = work.attempts.aside(self.clock.now(), |parts| self.reader.finds_all(parts));
+        let documents = self.documents(work);
+        let plan = plan(&documents, &records, &model.fingerprint, self.settings, &aside);
+        let Some(plan) = plan else {
+            let model = model.fingerprint;
+            // What is set aside becomes due by time alone.
+            work.whole = aside.is_empty().then_some(Whole { revision, records, model });
+            return Ok(Step::Idle);
+        };
+        let parts = plan.added.clone();
+        let forming = metrics::stage("memorise", self.form(plan));
+        let formed = Box::pin(forming).instrument(span).await;
+        // Stored by the next step.
+        work.formed = formed.map_err(|error| Failed { parts, error })?;
+        Ok(Step::Done)
+    }
+
+    /// Returns the documents whose newest version is searchable. They are listed anew only if the
+    /// shard has changed.
+    fn documents(&self, work: &mut Work) -> Arc<Vec<DocumentStatus>> {
+        // Asked before the documents are listed: if they change meanwhile, they are listed again.
+        let revision = self.reader.revision();
+        if let Some((known, documents)) = &work.documents
+            && *known == revision
+        {
+            return Arc::clone(documents);
+        }
         let mut all: Vec<DocumentStatus> = Vec::new();
         loop {
             let after = all.last().map(|last| last.document_id.clone());
@@ -96,9 +233,12 @@ impl MemoryBuilder {
             let is_last = page.len() < PAGE;
             all.extend(page);
             if is_last {
-                return all;
+                break;
             }
         }
+        let all = Arc::new(all);
+        work.documents = Some((revision, Arc::clone(&all)));
+        all
     }
 
     async fn sweep(&self) -> Result<(), Error> {
@@ -111,18 +251,19 @@ impl MemoryBuilder {
         Ok(())
     }
 
-    async fn form(&self, plan: Plan) -> Result<bool, Error> {
+    /// Forms a memory. Returns `None` if what it was to cover has changed meanwhile.
+    async fn form(&self, plan: Plan) -> Result<Option<Formed>, Error> {
         let wanted: HashSet<(DocumentId, Version)> = plan.added.iter().map(document).collect();
         let wanted: Vec<(DocumentId, Version)> = wanted.into_iter().collect();
         let read = self.reader.read_sources(&wanted).await?.into_iter();
         let texts: HashMap<DocumentId, StoredDocument> =
             read.map(|stored| (stored.document.id.clone(), stored)).collect();
-        let Some((added, texts)) = cut(&plan.added, &texts) else { return Ok(true) };
+        let Some((added, texts)) = cut(&plan.added, &texts) else { return Ok(None) };
         let begun = match &plan.extended {
             None => None,
             // The memory is gone if a document that it covered was replaced meanwhile.
             Some(record) => match self.reader.memory(&record.key).await? {
-                None => return Ok(true),
+                None => return Ok(None),
                 Some(bytes) => Some(Arc::new(bytes.into())),
             },
         };
@@ -139,17 +280,30 @@ impl MemoryBuilder {
             slots: formed.slots,
             bytes: formed.snapshot.len() as u64,
         };
-        let (tokens, slots) = (record.tokens, record.slots);
         let mut replaced = plan.outdated;
         replaced.extend(plan.extended.map(|record| record.key));
+        let snapshot = formed.snapshot.into();
+        Ok(Some(Formed { record, snapshot, replaced, parts: plan.added }))
+    }
+
+    /// Stores a memory. Returns whether it did; otherwise what it covers has changed meanwhile.
+    async fn store(&self, formed: &Formed) -> Result<bool, Failed> {
+        let failed = |error| Failed { parts: formed.parts.clone(), error };
+        let Formed { record, snapshot, replaced, .. } = formed;
+        let (tokens, slots) = (record.tokens, record.slots);
+        // The writer only gives the file its name, so that documents are accepted meanwhile.
+        let staging = self.reader.stage_memory(record.clone(), snapshot.clone());
+        let staged = staging.await.map_err(|error| failed(error.into()))?;
+        let Some(staged) = staged else { return Ok(false) };
         let deadline = Instant::now() + COMMIT_PATIENCE;
         let is_committed = ask(&self.writer, deadline, "committing a memory", |reply| {
-            let snapshot = formed.snapshot;
-            writer::Message::CommitMemory { record: Box::new(record), snapshot, replaced, reply }
+            let (memory, replaced) = (Box::new(staged), replaced.clone());
+            writer::Message::CommitMemory { memory, replaced, reply }
         })
-        .await?;
+        .await
+        .map_err(failed)?;
         tracing::debug!(shard = self.name, tokens, slots, is_committed, "formed a memory");
-        Ok(true)
+        Ok(is_committed)
     }
 }
 
@@ -164,13 +318,14 @@ struct Plan {
     outdated: Vec<String>,
 }
 
-/// Returns the next memory to form from `documents`, if any. Documents with lower versions are read
-/// first.
+/// Returns the next memory to form from `documents` without those that are set aside, if any.
+/// Documents with lower versions are read first.
 fn plan(
     documents: &[DocumentStatus],
     records: &[MemoryRecord],
     model: &str,
     settings: MemorySettings,
+    aside: &HashSet<(DocumentId, Version)>,
 ) -> Option<Plan> {
     let is_current =
         |record: &&MemoryRecord| record.model == model && record.ratio == settings.ratio;
@@ -192,6 +347,9 @@ fn plan(
         })
     };
     let mut left: Vec<MemoryPart> = documents.iter().filter_map(rest).collect();
+    if !aside.is_empty() {
+        left.retain(|part| !aside.contains(&document(part)));
+    }
     // Documents that were begun come first, then the oldest.
     left.sort_by_key(|part| (part.span.start == 0, part.version, part.document_id.clone()));
     let labels: HashMap<&DocumentId, &Labels> =
@@ -233,14 +391,6 @@ fn plan(
     };
     let outdated = records.iter().filter(holds).map(|record| record.key.clone()).collect();
     Some(Plan { extended: last.map(|record| (*record).clone()), added, outdated })
-}
-
-/// Returns whether every part of a memory is searchable in the version that it covers.
-fn is_live(record: &MemoryRecord, reader: &ShardReader) -> bool {
-    record.parts.iter().all(|part| {
-        let status = reader.status(&part.document_id);
-        status.is_some_and(|status| status.live_version == Some(part.version))
-    })
 }
 
 fn document(part: &MemoryPart) -> (DocumentId, Version) {
@@ -318,7 +468,7 @@ pub(crate) async fn draft(
     let (records, reader) = (view.memories(), view.reader());
     let mut usable: Vec<&MemoryRecord> = Vec::new();
     for record in &records {
-        if admits(&query.filter, record) && is_live(record, reader) {
+        if admits(&query.filter, record) && reader.finds_all(&record.parts) {
             usable.push(record);
         }
     }

@@ -47,7 +47,7 @@ fn formed(records: &[MemoryRecord], plan: Plan, settings: MemorySettings) -> Vec
 
 fn all_formed(documents: &[DocumentStatus], settings: MemorySettings) -> Vec<MemoryRecord> {
     let mut records = Vec::new();
-    while let Some(plan) = plan(documents, &records, MODEL, settings) {
+    while let Some(plan) = plan(documents, &records, MODEL, settings, &HashSet::new()) {
         records = formed(&records, plan, settings);
     }
     records
@@ -63,7 +63,7 @@ fn documents_are_read_whole_where_they_fit_and_new_ones_go_on() {
         .collect();
     assert_eq!(covered, [vec!["a", "b"], vec!["c"]]);
     documents.push(status("d", 4, 400));
-    let plan = plan(&documents, &records, MODEL, settings(800)).unwrap();
+    let plan = plan(&documents, &records, MODEL, settings(800), &HashSet::new()).unwrap();
     assert_eq!(plan.extended.as_ref(), Some(&records[1]));
     assert_eq!(plan.added.len(), 1);
 }
@@ -90,7 +90,7 @@ fn a_memory_holds_documents_that_need_the_same_labels() {
     let first = all_formed(&documents[..2], settings(300));
     assert_eq!(covered(&first), ["a", "b"]);
     let mut records = first;
-    while let Some(plan) = plan(&documents, &records, MODEL, settings(300)) {
+    while let Some(plan) = plan(&documents, &records, MODEL, settings(300), &HashSet::new()) {
         records = formed(&records, plan, settings(300));
     }
     assert_eq!(covered(&records), ["ac", "bd", "e"]);
@@ -112,9 +112,18 @@ fn memories_of_another_model_are_replaced_by_what_covers_their_documents() {
     let documents = [status("a", 1, 100), status("b", 2, 100)];
     let mut records = all_formed(&documents, settings(300));
     records[0].model = "another".to_owned();
-    let plan = plan(&documents, &records, MODEL, settings(300)).unwrap();
+    let plan = plan(&documents, &records, MODEL, settings(300), &HashSet::new()).unwrap();
     assert_eq!(plan.outdated, [records[0].key.clone()]);
     assert_eq!(plan.extended, None);
+}
+
+#[test]
+fn documents_that_are_set_aside_hold_up_no_others() {
+    let documents = [status("a", 1, 100), status("b", 2, 100), status("c", 3, 100)];
+    let aside = HashSet::from([("a".parse().unwrap(), Version(1))]);
+    let plan = plan(&documents, &[], MODEL, settings(300), &aside).unwrap();
+    let ids: Vec<&str> = plan.added.iter().map(|part| part.document_id.as_str()).collect();
+    assert_eq!(ids, ["b", "c"]);
 }
 
 #[test]

@@ -1,53 +1,19 @@
-//! Compaction of a table: merges fragments, and rewrites those with deleted rows.
+//! Batches in which fragments are rewritten: bounded by bytes.
 
 use std::num::NonZeroU64;
 
-use lance_core::utils::tokio::get_num_compute_intensive_cpus;
 use lance_table::format::Fragment;
-use lancedb::table::{CompactionOptions, OptimizeAction};
 
-use crate::error::{Operation, Result};
-use crate::table::Stored;
-
-/// Target number of rows per fragment: compaction does not merge fragments that have as many.
-const FRAGMENT_ROWS: usize = 100_000;
-
-/// Stored bytes of the rows that compaction decodes at a time. In memory they take a few times as
+/// Stored bytes of the rows that a rewriting decodes at a time. In memory they take a few times as
 /// much: decoded, on the way to the writer, and in its pages. A larger value is not faster.
 const COMPACTED_AT_ONCE: u64 = 16 << 20;
 
-/// Minimum and maximum number of rows of a compaction batch. With fewer, a table that mixes small
+/// Minimum and maximum number of rows of a batch. With fewer, a table that mixes small
 /// rows with a few large ones would take long to compact. The maximum is the engine's own default.
 const ROWS_OF_A_BATCH: (u64, u64) = (8, 8192);
 
-impl Stored {
-    /// Merges small fragments and rewrites fragments of which more than a tenth is deleted, or, if
-    /// `every_deletion`, all that have a deleted row.
-    ///
-    /// Memory use does not grow with the table, the size of its rows or the number of cores. Most
-    /// of it is the engine's read-ahead: 32 MiB for each of its concurrent requests to the storage.
-    /// There is no tighter limit, because a row larger than the read-ahead would block the engine
-    /// for ever.
-    pub(crate) async fn compact(&self, every_deletion: bool) -> Result<()> {
-        let dataset = self.dataset(Operation::Compact).await?;
-        let sizes = dataset.fragments().iter().map(size_of);
-        let mut options = CompactionOptions {
-            target_rows_per_fragment: FRAGMENT_ROWS,
-            // Concurrent merges would each hold rows of their own.
-            num_threads: Some(1),
-            batch_size: Some(rows_of_a_batch(sizes, get_num_compute_intensive_cpus())),
-            ..Default::default()
-        };
-        if every_deletion {
-            options.materialize_deletions_threshold = 0.0;
-        }
-        let action = OptimizeAction::Compact { options, remap_options: None };
-        self.run(Operation::Compact, self.table.optimize(action)).await.map(drop)
-    }
-}
-
 /// Returns the rows and the stored bytes of a fragment.
-fn size_of(fragment: &Fragment) -> (u64, u64) {
+pub(super) fn size_of(fragment: &Fragment) -> (u64, u64) {
     let files = fragment.files.iter().filter_map(|file| file.file_size_bytes.get());
     (fragment.physical_rows.unwrap_or(0) as u64, files.map(NonZeroU64::get).sum())
 }
@@ -56,7 +22,7 @@ fn size_of(fragment: &Fragment) -> (u64, u64) {
 /// core, have about [`COMPACTED_AT_ONCE`] bytes together. `fragments` yields rows and bytes. The
 /// largest rows decide, except those of fragments that are no larger than this limit themselves,
 /// such as one large document: a batch never spans fragments.
-fn rows_of_a_batch(fragments: impl Iterator<Item = (u64, u64)>, cores: usize) -> usize {
+pub(super) fn rows_of_a_batch(fragments: impl Iterator<Item = (u64, u64)>, cores: usize) -> usize {
     let divided = fragments.filter(|(_, bytes)| *bytes > COMPACTED_AT_ONCE);
     let largest = divided.map(|(rows, bytes)| bytes / rows.max(1)).max();
     let rows = COMPACTED_AT_ONCE / cores.max(1) as u64 / largest.unwrap_or(0).max(1);
