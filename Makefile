@@ -4,7 +4,7 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install docs demo cluster-demo test fault-test check style bench cluster-bench load proto \
+.PHONY: help setup build install docs demo cluster-demo test fault-test check style bench cluster-bench load simulate proto \
 	config-reference manifests deploy-check deploy-test images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
@@ -69,6 +69,10 @@ test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
 fault-test: build ## Inflict every fault on clusters at least three times, and show the disturbance
 	CLEW_FAULTS=$(or $(CLEW_FAULTS),45) cargo test --workspace --test faults -- --nocapture whatever_happens
 	CLEW_FAULT_CASES=all cargo test --workspace --test shard -- --nocapture any_put_or_removal
+
+simulate: ## Simulate 1,000 clusters under faults, and one of 1,000 retrievers (most of an hour)
+	CLEW_SIMULATION_SEEDS=1000 cargo test --workspace --lib -- --nocapture whatever_happens_to_a_cluster
+	CLEW_SIMULATION_NODES=$(or $(NODES),1000) cargo test --workspace --lib -- --nocapture a_large_cluster_moves
 
 # Quick checks first.
 check: style ## Check format, dependencies and lints
