@@ -323,12 +323,6 @@ impl Catalogue {
         &self.upper
     }
 
-    /// Returns the corpus tree, which has that maximum number of children of a node.
-    pub(crate) fn upper_tree(&self, max_children: u32) -> &UpperTree {
-        debug_assert_eq!(self.upper.max_children(), max_children.max(2));
-        &self.upper
-    }
-
     /// Adds nodes of the corpus tree whose rows were written.
     pub(crate) fn add_upper(&mut self, keys: impl IntoIterator<Item = CorpusTreeKey>) {
         self.revision += 1;

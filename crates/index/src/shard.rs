@@ -53,9 +53,8 @@ pub struct ShardWriter {
     settled_at: Instant,
     /// Whether a write began and its outcome is not known.
     is_in_doubt: bool,
-    /// Number of calls that forgot something, and of the first of them that are erased.
+    /// Number of calls that forgot something.
     pub(crate) forgotten: u64,
-    pub(crate) erased: u64,
 }
 
 impl ShardWriter {
@@ -115,7 +114,6 @@ impl ShardWriter {
             settled_at: Instant::now(),
             is_in_doubt: false,
             forgotten: 0,
-            erased: 0,
         })
     }
 

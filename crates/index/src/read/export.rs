@@ -190,13 +190,13 @@ async fn documents_page(snapshot: &Snapshot, after: Option<&DocumentId>) -> Resu
 
 async fn upper_page(snapshot: &Snapshot, after: Option<CorpusTreeKey>) -> Result<ExportPage> {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let keys = snapshot.catalogue.upper().rows().range((from, Bound::Unbounded));
+    let tree = snapshot.catalogue.upper();
+    let keys = tree.rows().range((from, Bound::Unbounded));
     let keys: Vec<CorpusTreeKey> = keys.take(PAGE_UPPER).copied().collect();
     let Some(last) = keys.last() else {
         let next = Some("memories/".to_owned());
         return Ok(ExportPage { next, ..ExportPage::default() });
     };
-    let tree = snapshot.catalogue.upper();
     let mut nodes = Vec::new();
     let query = snapshot.nodes.query().only_if_expr(filter::upper(&keys));
     scan(TableKind::Nodes, query, |batch| {

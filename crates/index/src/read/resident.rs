@@ -35,19 +35,12 @@ impl Fragments {
         if missing.is_empty() && known.0.len() == dataset.fragments().len() {
             return Ok(known.clone());
         }
-        let mut reading = FragmentsReading::default();
-        if !missing.is_empty() {
-            let columns = Rows::columns_of_owned(kind);
-            let read = |batch: &RecordBatch| reading.add(kind, batch);
-            scan_fragments(kind, Operation::Read, dataset, &missing, columns, None, read).await?;
+        let kept = ids().filter_map(|id| Some((id, Arc::clone(known.get(id)?))));
+        let kept = Self(Arc::new(kept.collect()));
+        match missing.is_empty() {
+            true => Ok(kept),
+            false => Ok(kept.with(Self::some_of(kind, dataset, &missing).await?)),
         }
-        let mut all: BTreeMap<u32, Arc<Fragment>> = reading.finish(dataset);
-        for id in ids() {
-            if let Some(fragment) = known.get(id) {
-                all.insert(id, Arc::clone(fragment));
-            }
-        }
-        Ok(Self(Arc::new(all)))
     }
 
     /// Reads some fragments of `dataset`.

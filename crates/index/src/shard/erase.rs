@@ -12,17 +12,6 @@ impl ShardWriter {
         self.erasure.is_set()
     }
 
-    /// Returns how many calls of [`ShardWriter::forget_seen`] have forgotten something since the
-    /// shard was opened.
-    pub fn forgotten(&self) -> u64 {
-        self.forgotten
-    }
-
-    /// Returns how many of these calls are erased from the disk, the first ones.
-    pub fn erased(&self) -> u64 {
-        self.erased
-    }
-
     /// Removes forgotten text from the disk while nothing else is written: rewrites the fragments
     /// that hold deleted rows and the parts of indexes over them, and removes every older version.
     /// Does nothing if nothing was forgotten since the last time. Continues after a crash. What it

@@ -83,10 +83,10 @@ enum Task {
     DropVectors,
     /// Remove old versions.
     Prune(TableKind, Pruning),
-    /// Note that everything that was forgotten so far is erased.
+    /// Note that what these first calls have forgotten is erased.
     NoteErased { forgotten: u64 },
     /// Scan for what is left of forgotten documents, after so many scans.
-    Scan { round: u32 },
+    Scan { traces: Arc<Traces>, round: u32 },
 }
 
 /// How far the removal of old versions is.
@@ -190,6 +190,10 @@ enum Step {
     Turn,
     Finished,
     Postponed,
+    /// These tasks in its place.
+    Into(Vec<Task>),
+    /// Nothing; it has found this.
+    Scanned(Box<ErasureScan>),
 }
 
 impl ShardWriter {
@@ -260,9 +264,9 @@ impl ShardWriter {
             let tasks = match &mut maintenance.tasks {
                 Some(tasks) => tasks,
                 tasks => {
-                    let scans = maintenance.traces.is_some();
                     let mut of_step: VecDeque<Task> = self.tasks(step).await?.into();
-                    of_step.extend(scans.then_some(Task::Scan { round: 0 }));
+                    let traces = maintenance.traces.clone();
+                    of_step.extend(traces.map(|traces| Task::Scan { traces, round: 0 }));
                     tasks.insert(of_step)
                 }
             };
@@ -272,47 +276,19 @@ impl ShardWriter {
                 maintenance.tasks = None;
                 continue;
             };
-            let next = match task {
-                Task::PlanErasure => {
-                    let planned = self.plan_erasure().await?;
-                    // In front of what was there already.
-                    tasks.rotate_left(1);
-                    planned.into_iter().rev().for_each(|task| tasks.push_front(task));
-                    tasks.rotate_right(1);
-                    Step::Finished
-                }
-                Task::Scan { round } => {
-                    let (round, traces) = (*round, maintenance.traces.clone().unwrap_or_default());
-                    match done.take() {
-                        Some(Outcome::Scanned(scan)) if scan.is_clean() || round >= ROUNDS => {
-                            if !scan.is_clean() {
-                                self.doubt();
-                            }
-                            maintenance.report.scan = Some(*scan);
-                            Step::Finished
-                        }
-                        // Also of tables that were not erased just now: nothing tells whose text a
-                        // file holds that no version names.
-                        Some(Outcome::Scanned(_)) => {
-                            tasks.pop_front();
-                            let prune = |kind| Task::Prune(kind, Pruning::New);
-                            tasks.push_front(Task::Scan { round: round + 1 });
-                            TableKind::ALL
-                                .map(prune)
-                                .into_iter()
-                                .for_each(|of| tasks.push_front(of));
-                            Step::Turn
-                        }
-                        None if round > 1 => Step::Work(Kind::Pause),
-                        _ => Step::Work(Kind::Scan(Box::new(self.begin_scan().await?), traces)),
-                    }
-                }
-                task => self.step(task, done.take(), maintenance.patience).await?,
-            };
+            let next = self.step(task, done.take(), maintenance.patience).await?;
             match next {
                 Step::Work(kind) => return Ok(Next::Work(Work(kind))),
                 Step::Turn => return Ok(Next::Turn),
                 Step::Finished => drop(tasks.pop_front()),
+                Step::Into(parts) => {
+                    tasks.pop_front();
+                    parts.into_iter().rev().for_each(|part| tasks.push_front(part));
+                }
+                Step::Scanned(scan) => {
+                    tasks.pop_front();
+                    maintenance.report.scan = Some(*scan);
+                }
                 Step::Postponed => {
                     maintenance.report.postponed.push(step);
                     maintenance.steps.pop_front();
@@ -331,13 +307,7 @@ impl ShardWriter {
             MaintenanceStep::Erase => vec![Task::Sweep { is_whole: true }, Task::PlanErasure],
             MaintenanceStep::Prune(kind) => vec![Task::Prune(kind, Pruning::New)],
             MaintenanceStep::BuildIndexes(kind) => {
-                let mut missing = Vec::new();
-                for wanted in kind.scalar_indexes() {
-                    if !self.table(kind).has_index(&wanted).await? {
-                        missing.push(wanted);
-                    }
-                }
-                vec![Task::Build(kind, missing)]
+                vec![Task::Build(kind, self.table(kind).missing_indexes().await?)]
             }
             MaintenanceStep::BuildVectorIndex => {
                 let missing = self.vector_indexes_missing().await?;
@@ -387,11 +357,7 @@ impl ShardWriter {
             Task::Rewrite(kind, scope) => {
                 let table = self.table(*kind);
                 let piece = tiers::next_rewrite(&table.sizes().await?, scope);
-                let mut has_stale = false;
-                for index in table.indexes().await? {
-                    has_stale |= table.has_stale_segments(&index).await?;
-                }
-                if piece.is_empty() && !has_stale {
+                if piece.is_empty() && !table.has_stale_segments().await? {
                     return Ok(Step::Finished);
                 }
                 self.rewrite(*kind, piece, None).await
@@ -427,11 +393,10 @@ impl ShardWriter {
                 if self.forgotten == *forgotten {
                     self.erasure.clear().await?;
                 }
-                self.erased = self.erased.max(*forgotten);
                 Ok(Step::Finished)
             }
-            // Done by the caller.
-            Task::PlanErasure | Task::Scan { .. } => Ok(Step::Finished),
+            Task::PlanErasure => Ok(Step::Into(self.plan_erasure().await?)),
+            Task::Scan { traces, round } => self.scan_on(Arc::clone(traces), *round, done).await,
         }
     }
 
@@ -452,7 +417,6 @@ impl ShardWriter {
             None => table.indexes().await?,
         };
         let rewriting = Box::new(table.begin_rewriting(piece, indexes, min_vectors).await?);
-        table.sync().await?;
         self.end_write();
         let handed = self.handed.of(kind).filter(|handed| handed.has_fragments()).cloned();
         Ok(Step::Work(Kind::Rewrite(rewriting, ReadAhead { handed, vectors })))
@@ -513,6 +477,31 @@ impl ShardWriter {
         };
         *state = next;
         Ok(Step::Work(work))
+    }
+
+    /// Goes on with the scan for what is left of forgotten documents, after so many rounds.
+    async fn scan_on(
+        &mut self,
+        traces: Arc<Traces>,
+        round: u32,
+        done: Option<Outcome>,
+    ) -> Result<Step> {
+        match done {
+            Some(Outcome::Scanned(scan)) if scan.is_clean() || round >= ROUNDS => {
+                // If something is left, the next write reads the tables again.
+                self.is_in_doubt |= !scan.is_clean();
+                Ok(Step::Scanned(scan))
+            }
+            // Also of tables that were not erased just now: nothing tells whose text a file holds
+            // that no version names.
+            Some(Outcome::Scanned(_)) => {
+                let prune = TableKind::ALL.map(|kind| Task::Prune(kind, Pruning::New));
+                let again = Task::Scan { traces, round: round + 1 };
+                Ok(Step::Into(prune.into_iter().chain([again]).collect()))
+            }
+            None if round > 1 => Ok(Step::Work(Kind::Pause)),
+            _ => Ok(Step::Work(Kind::Scan(Box::new(self.begin_scan().await?), traces))),
+        }
     }
 
     /// Does one step.

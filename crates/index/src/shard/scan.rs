@@ -128,7 +128,6 @@ pub(crate) struct Scan {
     /// Sizes of the shard's files, by name.
     files: BTreeMap<String, u64>,
     catalogue: Catalogue,
-    max_children: u32,
     memories: Arc<Vec<MemoryRecord>>,
 }
 
@@ -141,12 +140,12 @@ struct Scanned {
 
 impl ShardWriter {
     /// Forgets documents as [`ShardWriter::forget_seen`] does. Returns the receipts with what an
-    /// erasure looks for afterwards ([`Maintenance::and_scan`]).
+    /// erasure looks for afterwards ([`Maintenance::erasing`]).
     ///
     /// # Errors
     /// Returns the errors of [`ShardWriter::forget_seen`].
     ///
-    /// [`Maintenance::and_scan`]: crate::Maintenance::and_scan
+    /// [`Maintenance::erasing`]: crate::Maintenance::erasing
     pub async fn forget_traced(
         &mut self,
         ids: &[DocumentId],
@@ -242,14 +241,8 @@ impl ShardWriter {
             tables,
             files,
             catalogue: self.catalogue.clone(),
-            max_children: self.settings.max_children(),
             memories: self.memories.records(),
         })
-    }
-
-    /// Makes the next write read the tables again: they hold what they should not.
-    pub(crate) fn doubt(&mut self) {
-        self.is_in_doubt = true;
     }
 }
 
@@ -313,7 +306,7 @@ impl Scan {
     async fn look_above_documents(&self, found: &mut ErasureScan) -> Result<()> {
         use column::*;
         let Some(nodes) = self.tables.get(&TableKind::Nodes) else { return Ok(()) };
-        let wanted = self.catalogue.upper_tree(self.max_children);
+        let wanted = self.catalogue.upper();
         let query = nodes.table.query().only_if_expr(filter::above_documents());
         let query = query.select(Select::columns(&[DOCUMENT_ID, VERSION, RECIPE, KEY]));
         let mut stale = 0;

@@ -61,6 +61,22 @@ impl Stored {
         Ok(names.contains(&wanted.name()))
     }
 
+    /// Returns the scalar indexes that the table should have and has not.
+    pub(crate) async fn missing_indexes(&self) -> Result<Vec<IndexWanted>> {
+        let names = index_names(self.kind, &*self.dataset(Operation::Read).await?).await?;
+        let mut wanted = self.kind.scalar_indexes();
+        wanted.retain(|wanted| !names.contains(&wanted.name()));
+        Ok(wanted)
+    }
+
+    /// Returns the bytes of the files of all indexes.
+    pub(crate) async fn index_bytes(&self) -> Result<u64> {
+        let dataset = self.dataset(Operation::Read).await?;
+        let read = async { Ok(dataset.load_indices().await?) };
+        let indexes = self.run(Operation::Read, read).await?;
+        Ok(indexes.iter().filter_map(IndexMetadata::total_size_bytes).sum())
+    }
+
     /// Returns the indexes that the table has.
     pub(crate) async fn indexes(&self) -> Result<Vec<IndexWanted>> {
         let stored = self.run(Operation::Read, self.table.schema()).await?;
@@ -87,12 +103,17 @@ pub(crate) async fn segments_of(
     index: &str,
 ) -> lance_core::Result<Vec<(IndexMetadata, RoaringBitmap)>> {
     let segments = dataset.load_indices_by_name(index).await?;
-    let with_coverage = |segment: IndexMetadata| {
-        let covered = segment.fragment_bitmap.clone();
-        let covered = covered.unwrap_or_else(|| RoaringBitmap::clone(dataset.fragment_bitmap()));
+    let with_coverage = |segment| {
+        let covered = coverage(dataset, &segment);
         (segment, covered)
     };
     Ok(segments.into_iter().map(with_coverage).collect())
+}
+
+/// Returns the fragments that a segment of an index covers.
+pub(crate) fn coverage(dataset: &Dataset, segment: &IndexMetadata) -> RoaringBitmap {
+    let covered = segment.fragment_bitmap.as_ref();
+    covered.unwrap_or_else(|| dataset.fragment_bitmap()).clone()
 }
 
 /// Returns a handle on the same version of a table that shows other fragments: some of its own, or

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use lance::index::DatasetIndexExt;
-use lance_table::format::IndexMetadata;
 use lance_table::io::commit::ManifestNamingScheme;
 use lance_table::io::deletion::relative_deletion_file_path;
 use lancedb::Table;
@@ -12,6 +11,7 @@ use roaring::RoaringBitmap;
 use crate::error::{Operation, Result};
 use crate::storage::durable::MANIFESTS;
 use crate::table::engine::run;
+use crate::table::indexes::coverage;
 use crate::table::kind::TableKind;
 
 /// Folder of a table with one folder per index.
@@ -58,10 +58,7 @@ impl NamedFiles {
             }
             let manifest = dataset.manifest_location().path.filename();
             let indexes = dataset.load_indices().await?;
-            let covered = |index: &IndexMetadata| {
-                let covered = index.fragment_bitmap.clone();
-                covered.unwrap_or_else(|| RoaringBitmap::clone(dataset.fragment_bitmap()))
-            };
+            let covered = |index| coverage(&dataset, index);
             let indexes = indexes.iter().map(|index| (index.uuid.to_string(), covered(index)));
             Ok(Self {
                 rows,

@@ -97,9 +97,8 @@ impl Rewriting {
         let sizes: Vec<(u32, u64)> = after.fragments().iter().map(live_rows).collect();
         let (mut built, mut removed) = (Vec::new(), Vec::new());
         for index in &self.indexes {
-            let read = async { Ok(segments_of(&dataset, &index.name()).await?) };
             let (segments, covered): (Vec<_>, Vec<_>) =
-                run(kind, Operation::Read, read).await?.into_iter().unzip();
+                segments(kind, &dataset, index).await?.into_iter().unzip();
             let min_rows = (index.kind == IndexKind::Vectors).then_some(self.min_vectors);
             let change = tiers::resegmented(&covered, &sizes, &wanted, min_rows);
             let mut count = segments.len() - change.removed.len();
@@ -169,19 +168,23 @@ impl Stored {
         let dataset = self.dataset(Operation::Read).await?;
         let mut covered = RoaringBitmap::clone(dataset.fragment_bitmap());
         for index in indexes {
-            let read = async { Ok(segments_of(&dataset, &index.name()).await?) };
-            let segments = self.run(Operation::Read, read).await?;
-            covered &= segments.into_iter().fold(RoaringBitmap::new(), |all, (_, of)| all | of);
+            let segments = segments(self.kind, &dataset, index).await?.into_iter();
+            covered &= segments.fold(RoaringBitmap::new(), |all, (_, of)| all | of);
         }
         Ok(covered)
     }
 
     /// Returns whether an index has a segment over a fragment that is gone.
-    pub(crate) async fn has_stale_segments(&self, index: &IndexWanted) -> Result<bool> {
+    pub(crate) async fn has_stale_segments(&self) -> Result<bool> {
         let dataset = self.dataset(Operation::Read).await?;
-        let read = async { Ok(segments_of(&dataset, &index.name()).await?) };
-        let segments = self.run(Operation::Read, read).await?;
-        Ok(segments.iter().any(|(_, covered)| !covered.is_subset(dataset.fragment_bitmap())))
+        let is_stale = |covered: &RoaringBitmap| !covered.is_subset(dataset.fragment_bitmap());
+        for index in self.indexes().await? {
+            let segments = segments(self.kind, &dataset, &index).await?;
+            if segments.iter().any(|(_, covered)| is_stale(covered)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Begins a piece of work: reserves the numbers that new fragments will have. `indexes` get
@@ -198,6 +201,7 @@ impl Stored {
         if count > 0 {
             let reserve = Change::ReserveFragments { num_fragments: count };
             self.commit(vec![reserve]).await?;
+            self.sync().await?;
             let dataset = self.dataset(Operation::Compact).await?;
             let end = u64::from(dataset.manifest().max_fragment_id.unwrap_or(0)) + 1;
             reserved = end - u64::from(count)..end;
@@ -263,6 +267,15 @@ fn replaced(fragments: &[Fragment], runs: &[Run]) -> Vec<Fragment> {
     let is_old = |of: &&Fragment| runs.iter().flat_map(|run| &run.old).any(|old| old.id == of.id);
     let kept = fragments.iter().filter(|of| !is_old(of));
     kept.chain(runs.iter().flat_map(|run| &run.new)).cloned().collect()
+}
+
+async fn segments(
+    kind: TableKind,
+    dataset: &Dataset,
+    index: &IndexWanted,
+) -> Result<Vec<(IndexMetadata, RoaringBitmap)>> {
+    let read = async { Ok(segments_of(dataset, &index.name()).await?) };
+    run(kind, Operation::Read, read).await
 }
 
 fn deleted_rows(fragment: &Fragment) -> u64 {

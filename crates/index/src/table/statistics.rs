@@ -25,7 +25,7 @@ pub struct TableStatistics {
     pub indexes_missing: u64,
     /// Number of rows that an index does not cover, other than a vector index.
     pub unindexed_rows: u64,
-    /// Bytes of data files of the current version.
+    /// Bytes of data and index files of the current version.
     pub bytes: u64,
 }
 
@@ -37,8 +37,6 @@ impl Stored {
         let names = self.place.join(MANIFESTS).names("count the table's versions").await?;
         let indexes = self.indexes().await?;
         let covered = self.covered(&besides_vectors(&indexes)).await?;
-        let wanted = self.kind.scalar_indexes();
-        let is_missing = |wanted: &&IndexWanted| !indexes.iter().any(|i| i.name() == wanted.name());
         let sum = |of: fn(&FragmentSize) -> u64| sizes.iter().map(of).sum::<u64>();
         let fresh = sizes.iter().filter(|size| !covered.contains(size.id));
         Ok(TableStatistics {
@@ -48,9 +46,9 @@ impl Stored {
             mergeable_fragments: tiers::mergeable(&sizes) as u64,
             holey_fragments: sizes.iter().filter(|size| size.is_holey()).count() as u64,
             versions: names.iter().filter(|name| name.ends_with(".manifest")).count() as u64,
-            indexes_missing: wanted.iter().filter(is_missing).count() as u64,
+            indexes_missing: self.missing_indexes().await?.len() as u64,
             unindexed_rows: fresh.map(FragmentSize::live).sum(),
-            bytes: sum(|size| size.bytes),
+            bytes: sum(|size| size.bytes) + self.index_bytes().await?,
         })
     }
 }

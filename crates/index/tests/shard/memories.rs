@@ -225,17 +225,23 @@ async fn a_memory_of_the_first_release_is_found_as_before() {
     assert_eq!(std::fs::read(path).unwrap(), bytes);
 }
 
+/// Opens a shard over a storage that fails when it is told to, and adds a document.
+async fn over_faulty_storage() -> (FaultyStore, ShardWriter) {
+    let faulty = FaultyStore::new(Arc::new(InMemory::new()));
+    let place = Storage::in_store(Arc::new(faulty.clone()), "shard-0");
+    let open = ShardWriter::open(&place, settings(Tuning::default()), Takeover::Uncontested);
+    let mut shard = Box::pin(open).await.unwrap();
+    let now = Timestamp::from_micros(1);
+    shard.accept(vec![document("a", "text")], now).await.unwrap();
+    index_all(&mut shard).await;
+    (faulty, shard)
+}
+
 #[tokio::test]
 async fn a_write_of_a_memory_that_fails_leaves_nothing_and_the_shard_is_not_read_again() {
     // Whole, and in three parts.
     for (snapshot, changes) in [(Bytes::from_static(SNAPSHOT), 1), (vec![7; 40 << 20].into(), 5)] {
-        let faulty = FaultyStore::new(Arc::new(InMemory::new()));
-        let place = Storage::in_store(Arc::new(faulty.clone()), "shard-0");
-        let open = ShardWriter::open(&place, settings(Tuning::default()), Takeover::Uncontested);
-        let mut shard = Box::pin(open).await.unwrap();
-        let now = Timestamp::from_micros(1);
-        shard.accept(vec![document("a", "text")], now).await.unwrap();
-        index_all(&mut shard).await;
+        let (faulty, mut shard) = over_faulty_storage().await;
         let record = of('1', &["a"], &shard);
         for fault in [Fault::NotDone, Fault::Done] {
             for nth in 0..changes {
@@ -256,15 +262,10 @@ async fn a_write_of_a_memory_that_fails_leaves_nothing_and_the_shard_is_not_read
 
 #[tokio::test]
 async fn a_sweep_that_fails_leaves_the_shard_known() {
-    let faulty = FaultyStore::new(Arc::new(InMemory::new()));
-    let place = Storage::in_store(Arc::new(faulty.clone()), "shard-0");
-    let open = ShardWriter::open(&place, settings(Tuning::default()), Takeover::Uncontested);
-    let mut shard = Box::pin(open).await.unwrap();
-    let now = Timestamp::from_micros(1);
-    shard.accept(vec![document("a", "text")], now).await.unwrap();
-    index_all(&mut shard).await;
+    let (faulty, mut shard) = over_faulty_storage().await;
     let record = of('1', &["a"], &shard);
     assert!(store_memory(&mut shard, record, SNAPSHOT, &[]).await.unwrap());
+    let now = Timestamp::from_micros(1);
     shard.accept(vec![document("a", "another text")], now).await.unwrap();
     index_all(&mut shard).await;
     faulty.plan(0, Fault::NotDone);

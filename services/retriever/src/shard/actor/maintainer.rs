@@ -185,7 +185,7 @@ impl Maintainer {
             }
         };
         for reply in replies {
-            drop(reply.send(outcome.as_ref().copied().map_err(copy)));
+            drop(reply.send(outcome.as_ref().copied().map_err(|error| error.again())));
         }
         false
     }
@@ -201,7 +201,7 @@ impl Maintainer {
             scan.ok_or_else(|| Error::from(clew_index::Error::ReadersActive))
         });
         for reply in replies {
-            drop(reply.send(scan.as_ref().map(ErasureScan::clone).map_err(copy)));
+            drop(reply.send(scan.as_ref().map(ErasureScan::clone).map_err(|error| error.again())));
         }
     }
 
@@ -239,9 +239,4 @@ impl Maintainer {
             }
         }
     }
-}
-
-/// Copies the error of a joint piece of work for each who asked for it.
-fn copy(error: &Error) -> Error {
-    Error::new(error.kind(), error.reason().to_owned(), error.message())
 }
