@@ -252,7 +252,8 @@ def context_breaches():
         for source in copied:
             taken, place = WORKSPACE / source, Path(folder) / source
             shutil.copytree(taken, place) if taken.is_dir() else shutil.copy(taken, place)
-        command = ["cargo", "metadata", "--locked", "--offline", "--format-version=1"]
+        # Of this machine's platform alone. `cargo metadata` wants the packages of every platform, which no build downloads.
+        command = ["cargo", "tree", "--locked", "--workspace", "--depth=0"]
         ran = subprocess.run(
             command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True
         )
