@@ -82,14 +82,15 @@ mod table;
 mod values;
 
 pub use backup::snapshots::{Snapshots, WholeSnapshot};
+pub use catalogue::groups::Totals;
 pub use error::{Cause, Error, Result};
 pub use read::reader::{ShardReader, ShardView};
 pub use read::table_view::probing::IndexRecall;
-pub use registry::Registry;
 pub use registry::format::Registered;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use registry::format::act_as_next_release;
+pub use registry::{Listed, Registry};
 pub use settings::{SearchMemory, ShardSettings, Takeover, Tuning};
 pub use shard::ShardWriter;
 pub use shard::maintain::{Done, Maintenance, Next, Work};

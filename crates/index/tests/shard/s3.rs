@@ -252,7 +252,7 @@ async fn of_several_who_make_or_delete_a_corpus_one_succeeds() {
         if round % 2 == 0 {
             registries[1].retire(&name).await.unwrap();
             assert!(registries[0].list().await.unwrap().is_empty());
-            assert_eq!(registries[0].retired().await.unwrap().len(), 1);
+            assert_eq!(registries[0].list_all().await.unwrap().retired.len(), 1);
         }
         let deleted = registries.clone().map(|registry| {
             let name = name.clone();
@@ -261,7 +261,7 @@ async fn of_several_who_make_or_delete_a_corpus_one_succeeds() {
         let deleted = futures::future::try_join_all(deleted).await.unwrap();
         assert_eq!(deleted.iter().filter(|&&deleted| deleted).count(), 1);
         assert!(registries[0].list().await.unwrap().is_empty());
-        assert!(registries[0].retired().await.unwrap().is_empty());
+        assert!(registries[0].list_all().await.unwrap().retired.is_empty());
     }
 }
 

@@ -153,7 +153,7 @@ impl ShardGauges {
     fn reader(&self) -> Option<ShardReader> {
         match self.line() {
             LineState::Running(reader) => Some(reader),
-            LineState::Starting | LineState::Failed(_) | LineState::Stopped => None,
+            _ => None,
         }
     }
 
@@ -263,7 +263,7 @@ fn observe() {
             }
         });
         gauge("clew_shards", "", "Shards that this process has, by state.", |tell| {
-            tally(tell, "state", &["starting", "running", "failed"], ShardGauges::state);
+            tally(tell, "state", &["starting", "running", "failed", "resting"], ShardGauges::state);
         });
         gauge("clew_leases", "", "Shards that this process has, by its right to them.", |tell| {
             tally(tell, "standing", &["held", "unconfirmed", "lost"], ShardGauges::standing);

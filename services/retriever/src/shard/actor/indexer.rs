@@ -33,6 +33,7 @@ use tracing::{Instrument, Span};
 use crate::shard::actor::writer;
 use crate::shard::derive::structure_builder::StructureBuilder;
 use crate::shard::derive::structure_schedule::{StructureSchedule, Upper};
+use crate::shard::idleness::{Idleness, Task};
 use crate::shard::metrics::ShardGauges;
 use crate::shard::resources::Resources;
 
@@ -71,6 +72,7 @@ pub(crate) struct Arguments {
     pub derive_batches: usize,
     pub resources: Resources,
     pub seen: Arc<ShardGauges>,
+    pub idleness: Idleness,
 }
 
 /// State of [`Indexer`].
@@ -160,6 +162,7 @@ impl Actor for Indexer {
             Message::Look => state.paused = false,
             // Work in progress with other settings is refused at its commit and becomes due again.
             Message::Settled(settings) => {
+                state.arguments.idleness.runs(Task::Indexer);
                 state.arguments.settings = settings;
                 (state.deriver, state.reembedder) = derivers(&state.arguments);
             }
@@ -180,7 +183,11 @@ impl Actor for Indexer {
             Message::WakerPanicked => return Err("the waker panicked".into()),
         }
         if !state.paused {
+            let revision = state.arguments.reader.revision();
             state.start_batches(&myself);
+            if state.is_done_at(revision) {
+                state.arguments.idleness.is_done(Task::Indexer, revision);
+            }
         }
         Ok(())
     }
@@ -230,6 +237,13 @@ impl State {
     fn next_batch(&self, waiting: Waiting) -> Vec<DueDocument> {
         let Arguments { reader, clock, derive_bytes, .. } = &self.arguments;
         within_bytes(waiting(reader, clock.now(), BATCH_DOCUMENTS, &self.busy), *derive_bytes)
+    }
+
+    /// Returns whether nothing is left to do in the state of this revision.
+    fn is_done_at(&self, revision: u64) -> bool {
+        let is_deriving = self.batches > 0 || self.is_remaking;
+        let waits = self.arguments.reader.next_try().is_some();
+        !is_deriving && !waits && self.structuring.is_done_at(revision)
     }
 
     fn start_batches(&mut self, myself: &ActorRef<Message>) {
