@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import pathlib
-import resource
 import subprocess
 import sys
 import tempfile
@@ -32,11 +31,14 @@ def text_of(files, size):
     return whole.decode(errors="ignore")
 
 
-def status(pid, key):
+def status(pid, key, otherwise=None):
     for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(key):
             return int(line.split()[1]) << 10
-    raise SystemExit(f"process {pid} is gone")
+    # A process that ended and was not waited for has no memory.
+    if otherwise is None:
+        raise SystemExit(f"process {pid} is gone")
+    return otherwise
 
 
 class Peak:
@@ -124,16 +126,15 @@ def measure(arguments, folder):
         print(f"{arguments.mebibytes} MiB      before    peak   above  copies       s", flush=True)
         peak = Peak(server.pid)
         sending = subprocess.Popen(
-            [*corpus.base, "ingest", "--corpus", corpus.corpus, "--no-wait", "--json", str(big)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            [*corpus.base, "ingest", "--corpus", corpus.corpus, "--no-wait", str(big)], stdout=log, stderr=log
         )
-        _, errors = sending.communicate()
+        sender = 0
+        while sending.poll() is None:
+            sender = max(sender, status(sending.pid, "VmHWM", sender))
+            time.sleep(0.005)
         if sending.returncode:
-            raise SystemExit(errors.decode())
+            raise SystemExit((folder / "server.log").read_text())
         print(peak.line("accepted", size), flush=True)
-        # In KiB: of the largest command so far.
-        sender = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
         print(f"{'sender':<11} {'':7} {sender / MIB:7.0f} {'':7} {sender / size:7.1f}", flush=True)
         peak = Peak(server.pid)
         corpus.until(lambda counts: counts["pending_documents"] == 0, arguments.patience)

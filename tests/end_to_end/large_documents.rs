@@ -5,6 +5,7 @@ use std::fs;
 use clew_client::Client;
 use clew_core::CorpusName;
 use clew_proto::convert::corpus::NewCorpus;
+use clew_testkit::ModelEndpoint;
 
 use crate::client::{accept, by_words, corpus, counts, document, id, send, text_of};
 use crate::harness::{Home, Server, eventually};
@@ -13,7 +14,7 @@ const MIB: usize = 1 << 20;
 
 /// Most copies of a document's text that a server holds while the document is accepted and indexed,
 /// as `docs/limits.md` promises. The text itself is one of them.
-const COPIES: usize = 8;
+const COPIES: usize = 5;
 
 /// Returns a text of about so many bytes, all of whose sentences differ.
 fn tale(bytes: usize) -> String {
@@ -44,9 +45,18 @@ async fn create_plain(client: &Client) -> CorpusName {
     name
 }
 
-fn serve(home: &Home) -> Server {
-    let mut command = home.serve_command();
+/// Starts a server that takes documents of up to 24 MiB.
+fn serve(home: &Home, endpoint: &ModelEndpoint) -> Server {
+    let mut command = home.clew();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(home.data_dir());
     command.env("CLEW_GATEWAY__MAX_DOCUMENT_BYTES", (24 * MIB).to_string());
+    // A model would take minutes.
+    command.env("CLEW_ENCODER__ENDPOINT__URL", endpoint.url());
+    command.env("CLEW_ENCODER__ENDPOINT__MODEL", "test");
+    command.env("CLEW_ENCODER__ENDPOINT__DIMENSION", "8");
+    command.env("CLEW_ENCODER__ENDPOINT__BATCH", "256");
+    // Maintenance has bounds of its own, which do not depend on documents.
+    command.env("CLEW_RETRIEVER__MAINTENANCE_INTERVAL_SECS", "3600");
     Server::start(command)
 }
 
@@ -61,7 +71,8 @@ fn memory(process: u32, figure: &str) -> usize {
 /// document is found.
 async fn peak(bytes: usize) -> usize {
     let home = Home::new();
-    let server = serve(&home);
+    let endpoint = ModelEndpoint::start().unwrap();
+    let server = serve(&home, &endpoint);
     let client = server.client().await;
     let corpus = create_plain(&client).await;
     let text = tale(bytes);
@@ -90,7 +101,8 @@ async fn memory_grows_by_a_few_copies_of_a_document() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_beyond_the_configured_limit_is_refused_and_others_are_not() {
     let home = Home::new();
-    let server = serve(&home);
+    let endpoint = ModelEndpoint::start().unwrap();
+    let server = serve(&home, &endpoint);
     let client = server.client().await;
     let corpus = create_plain(&client).await;
     let documents = vec![document("long", tale(24 * MIB + 1)), document("short", "A short tale.")];
