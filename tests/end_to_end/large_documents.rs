@@ -11,6 +11,8 @@ use crate::client::{accept, by_words, corpus, counts, document, id, send, text_o
 use crate::harness::{Home, Server, eventually};
 
 const MIB: usize = 1 << 20;
+/// Largest document that the servers take.
+const LIMIT: usize = 40 * MIB;
 
 /// Most copies of a document's text that a server holds while the document is accepted and indexed,
 /// as `docs/limits.md` promises. The text itself is one of them.
@@ -45,11 +47,11 @@ async fn create_plain(client: &Client) -> CorpusName {
     name
 }
 
-/// Starts a server that takes documents of up to 24 MiB.
+/// Starts a server that takes documents of up to [`LIMIT`] bytes.
 fn serve(home: &Home, endpoint: &ModelEndpoint) -> Server {
     let mut command = home.clew();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(home.data_dir());
-    command.env("CLEW_GATEWAY__MAX_DOCUMENT_BYTES", (24 * MIB).to_string());
+    command.env("CLEW_GATEWAY__MAX_DOCUMENT_BYTES", LIMIT.to_string());
     // A model would take minutes.
     command.env("CLEW_ENCODER__ENDPOINT__URL", endpoint.url());
     command.env("CLEW_ENCODER__ENDPOINT__MODEL", "test");
@@ -90,8 +92,8 @@ async fn peak(bytes: usize) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_grows_by_a_few_copies_of_a_document() {
-    let (small, large) = (8 * MIB, 24 * MIB);
-    // What does not depend on the document is in both peaks.
+    // What does not depend on the document, such as parts of its chunks, is in both peaks.
+    let (small, large) = (16 * MIB, LIMIT);
     let (of_small, of_large) = (peak(small).await, peak(large).await);
     let copies = of_large.saturating_sub(of_small) as f64 / (large - small) as f64;
     println!("{of_small} and {of_large} bytes: {copies:.1} copies");
@@ -105,7 +107,7 @@ async fn a_document_beyond_the_configured_limit_is_refused_and_others_are_not() 
     let server = serve(&home, &endpoint);
     let client = server.client().await;
     let corpus = create_plain(&client).await;
-    let documents = vec![document("long", tale(24 * MIB + 1)), document("short", "A short tale.")];
+    let documents = vec![document("long", tale(LIMIT + 1)), document("short", "A short tale.")];
     let answers = send(&client, &corpus, documents).await;
     let refused = answers[0].as_ref().unwrap_err();
     assert_eq!(refused.violations[0].field, "document.text", "{refused:?}");

@@ -13,7 +13,7 @@ const COMPACTED_AT_ONCE: u64 = 16 << 20;
 const ROWS_OF_A_BATCH: (u64, u64) = (8, 8192);
 
 /// Most stored bytes of the minimum of rows. A batch of larger rows has fewer of them.
-const MOST_OF_FEWEST: u64 = 128 << 20;
+const MOST_OF_FEWEST: u64 = 160 << 20;
 
 /// Returns the rows and the stored bytes of a fragment.
 pub(super) fn size_of(fragment: &Fragment) -> (u64, u64) {
