@@ -105,7 +105,7 @@ pub use storage::url::StorageUrl;
 pub use table::kind::TableKind;
 pub use table::statistics::TableStatistics;
 pub use table::vectors::VectorColumn;
-pub use values::derived::{Committed, DerivedDocument, EmbeddedChunk};
+pub use values::derived::{Committed, DerivedDocument, DerivedPart, EmbeddedChunk};
 pub use values::due::{DueDocument, Lag};
 pub use values::failure::Failure;
 pub use values::nodes::{

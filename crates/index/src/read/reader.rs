@@ -200,8 +200,8 @@ impl ShardReader {
         self.snapshot().catalogue.reembedded()
     }
 
-    /// Returns the vectors of a model that the chunks of documents have, by key text. Leaves out
-    /// chunks that have none.
+    /// Returns the vectors of a model that the chunks of documents have, by key text, for those of
+    /// `texts` that have one.
     ///
     /// # Errors
     /// Returns a storage error.
@@ -209,6 +209,7 @@ impl ShardReader {
         &self,
         encoder: &EncoderIdentity,
         documents: &[DocumentId],
+        texts: &[&str],
     ) -> Result<HashMap<String, Vec<f32>>> {
         let snapshot = self.snapshot();
         let mut found = HashMap::new();
@@ -216,12 +217,15 @@ impl ShardReader {
         if documents.is_empty() {
             return Ok(found);
         }
+        let texts: HashSet<&str> = texts.iter().copied().collect();
         let query = snapshot.chunks.query().only_if_expr(filter::documents(documents));
         let query = query.select(Select::columns(&[column::KEY_TEXT, vectors.name.as_str()]));
         scan(TableKind::Chunks, query, |batch| {
             let rows = Rows::new(TableKind::Chunks, batch);
             let made = rows.key_texts()?.into_iter().zip(rows.lists::<Float32Type>(&vectors.name)?);
-            found.extend(made.filter(|(_, vector)| vector.len() == vectors.dimension));
+            found.extend(made.filter(|(text, vector)| {
+                vector.len() == vectors.dimension && texts.contains(text.as_str())
+            }));
             Ok(())
         })
         .await?;

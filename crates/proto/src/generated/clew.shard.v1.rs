@@ -1271,7 +1271,7 @@ pub struct NewDocument {
     /// The document, with the first part of its text.
     #[prost(message, optional, tag = "2")]
     pub document: ::core::option::Option<super::super::ingest::v1::Document>,
-    /// Bytes of the whole text, at most 16 MiB, so that room can be reserved before it arrives.
+    /// Bytes of the whole text, so that room can be reserved before it arrives.
     #[prost(uint64, tag = "3")]
     pub text_bytes: u64,
 }

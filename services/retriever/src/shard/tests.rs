@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Access, Account, Attributes, CandidateQuery, Chunking, Clock, CorpusSettings, Counts, Document,
-    DraftTask, DraftedClues, Embedding, Encoder, EncoderIdentity, Encoders, Error, ErrorKind,
-    Extraction, ExtractionTask, Filter, FormTask, FormedMemory, GraphBuilder, GraphBuilders,
-    GraphQuery, Grouping, IfThere, KeptMemory, Labels, Like, MediaType, MemoryEncoder,
-    MemoryModelIdentity, MemorySettings, MemoryText, NoMemoryModel, Priority, ReembedStep,
-    SearchMode, ShardAdmin as _, ShardIndex, ShardSearch as _, ShardStore as _, Span,
+    Access, Account, Attributes, CandidateQuery, CheckQuery, Chunking, Clock, CorpusSettings,
+    Counts, Document, DraftTask, DraftedClues, Embedding, Encoder, EncoderIdentity, Encoders,
+    Error, ErrorKind, Extraction, ExtractionTask, Filter, FormTask, FormedMemory, GraphBuilder,
+    GraphBuilders, GraphQuery, Grouping, IfThere, KeptMemory, Labels, Like, MediaType,
+    MemoryEncoder, MemoryModelIdentity, MemorySettings, MemoryText, NoMemoryModel, Priority,
+    ReembedStep, SearchMode, ShardAdmin as _, ShardIndex, ShardSearch as _, ShardStore as _, Span,
     StructureSettings, Summary, SummaryTask, TextKind, Timestamp, TreeNode, TreeQuery, WantedNodes,
 };
 use clew_index::Storage;
@@ -473,6 +473,32 @@ async fn all<C: Send + 'static, F: Future<Output = ()> + Send + 'static>(
     while let Some(ended) = running.next().await {
         ended.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_document_is_found_when_all_its_parts_are_made_and_never_before() {
+    // So that parts are of 640 KiB.
+    let config = RetrieverConfig { derive_bytes: 16 << 10, ..RetrieverConfig::default() };
+    let poison = Some((Point::Embedding, Failing::Refuses));
+    let bench = Bench::configured(&Bench::tables().await, poison, config).await;
+    let sentence = |n: usize| format!("The traveller number {n} walks along the river of texts. ");
+    let large: String = (0..30_000).map(sentence).collect();
+    bench.accept("a", &format!("{large} Its last part is {POISON}.")).await;
+    // It is tried again and again.
+    let tried = |counts: &Counts| counts.retrying + counts.set_aside > 0;
+    bench.until("the last part fails", tried).await;
+    let checked = bench.seen().check(&CheckQuery { after: None, limit: 10 }, deadline()).await;
+    assert_eq!(checked.unwrap().breaches, []);
+    assert_eq!(bench.found().await, BTreeMap::new());
+    bench.accept("a", &large).await;
+    let counts = bench.until("all parts are made", |counts| counts.documents == 1).await;
+    assert!(counts.chunks > 10_000 && counts.pending == 0, "{counts:?}");
+    let found = bench.found().await;
+    assert!(found.len() == 100 && found.values().all(|times| *times == 1), "{found:?}");
+    let checked = bench.seen().check(&CheckQuery { after: None, limit: 10 }, deadline()).await;
+    let checked = checked.unwrap();
+    assert_eq!((checked.chunks, checked.breaches), (counts.chunks, vec![]));
+    bench.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
