@@ -10,6 +10,7 @@ mod listing;
 pub(crate) mod memories;
 pub(crate) mod objects;
 pub(crate) mod probe;
+pub(crate) mod requests;
 pub(crate) mod s3;
 pub(crate) mod session;
 pub(crate) mod staged;

@@ -18,6 +18,8 @@ use object_store::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::storage::requests::RequestKind;
+
 /// Maximum time to establish a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum time for which a server may send nothing. A network that is cut loses requests silently,
@@ -172,6 +174,8 @@ struct Client(reqwest::Client);
 impl HttpService for Client {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
+        RequestKind::of(&parts.method, parts.uri.query()).count();
+        tracing::trace!(method = %parts.method, uri = %parts.uri, "request to the object store");
         let answered = self
             .0
             .request(parts.method, parts.uri.to_string())
