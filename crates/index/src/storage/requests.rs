@@ -6,7 +6,7 @@ use reqwest::Method;
 
 /// Kind of a request to an object store. Providers charge for them by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestKind {
+pub enum StorageRequest {
     /// Reads an object or a part of it.
     Get,
     /// Asks whether an object exists, and for its tag.
@@ -19,10 +19,10 @@ pub enum RequestKind {
     Delete,
 }
 
-static SENT: [AtomicU64; RequestKind::ALL.len()] =
-    [const { AtomicU64::new(0) }; RequestKind::ALL.len()];
+static SENT: [AtomicU64; StorageRequest::ALL.len()] =
+    [const { AtomicU64::new(0) }; StorageRequest::ALL.len()];
 
-impl RequestKind {
+impl StorageRequest {
     /// Every kind.
     pub const ALL: [Self; 5] = [Self::Get, Self::Head, Self::List, Self::Put, Self::Delete];
 
@@ -71,16 +71,16 @@ mod tests {
     #[test]
     fn kinds_are_told_by_method_and_query() {
         for (method, query, kind) in [
-            (Method::GET, None, RequestKind::Get),
-            (Method::GET, Some("versionId=delete"), RequestKind::Get),
-            (Method::GET, Some("delimiter=%2F&list-type=2"), RequestKind::List),
-            (Method::HEAD, None, RequestKind::Head),
-            (Method::PUT, Some("partNumber=1&uploadId=x"), RequestKind::Put),
-            (Method::POST, Some("uploads"), RequestKind::Put),
-            (Method::POST, Some("delete"), RequestKind::Delete),
-            (Method::DELETE, Some("uploadId=x"), RequestKind::Delete),
+            (Method::GET, None, StorageRequest::Get),
+            (Method::GET, Some("versionId=delete"), StorageRequest::Get),
+            (Method::GET, Some("delimiter=%2F&list-type=2"), StorageRequest::List),
+            (Method::HEAD, None, StorageRequest::Head),
+            (Method::PUT, Some("partNumber=1&uploadId=x"), StorageRequest::Put),
+            (Method::POST, Some("uploads"), StorageRequest::Put),
+            (Method::POST, Some("delete"), StorageRequest::Delete),
+            (Method::DELETE, Some("uploadId=x"), StorageRequest::Delete),
         ] {
-            assert_eq!(RequestKind::of(&method, query), kind, "{method} {query:?}");
+            assert_eq!(StorageRequest::of(&method, query), kind, "{method} {query:?}");
         }
     }
 }

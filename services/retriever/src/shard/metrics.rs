@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock, PoisonError};
 use clew_cluster::Standing;
 use clew_core::{Clock, CorpusSettings, Error, ErrorKind, Invariant, ShardIndex};
 use clew_index::{
-    IndexRecall, RequestKind, SearchMemory, ShardReader, ShardStatistics, TableStatistics,
+    IndexRecall, SearchMemory, ShardReader, ShardStatistics, StorageRequest, TableStatistics,
 };
 use clew_runtime::supervise::LineState;
 use clew_telemetry::metrics::{
@@ -268,7 +268,7 @@ fn observe() {
         });
         let description = "Requests to the bucket of the storage, repetitions included, by kind.";
         observed_counter("clew_storage_requests", "", description, |tell| {
-            for kind in RequestKind::ALL {
+            for kind in StorageRequest::ALL {
                 tell(kind.sent() as f64, &[label("kind", kind.as_str())]);
             }
         });

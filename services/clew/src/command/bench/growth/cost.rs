@@ -3,7 +3,7 @@
 use std::ops::{Add, AddAssign, Mul, Sub};
 use std::time::Instant;
 
-use clew_index::RequestKind;
+use clew_index::StorageRequest;
 use serde::Serialize;
 
 /// Cost of some work.
@@ -170,13 +170,13 @@ impl Counters {
 
 impl Requests {
     fn so_far() -> Self {
-        let sent = |kind: RequestKind| kind.sent() as f64;
+        let sent = |kind: StorageRequest| kind.sent() as f64;
         Self {
-            get: sent(RequestKind::Get),
-            head: sent(RequestKind::Head),
-            list: sent(RequestKind::List),
-            put: sent(RequestKind::Put),
-            delete: sent(RequestKind::Delete),
+            get: sent(StorageRequest::Get),
+            head: sent(StorageRequest::Head),
+            list: sent(StorageRequest::List),
+            put: sent(StorageRequest::Put),
+            delete: sent(StorageRequest::Delete),
         }
     }
 
