@@ -99,6 +99,7 @@ pub use shard::scan::Traces;
 pub use storage::Storage;
 pub use storage::memories::StagedMemory;
 pub use storage::probe::{Broken, Probed};
+pub use storage::requests::StorageRequest;
 pub use storage::s3::{ObjectStoreSettings, Secret};
 pub use storage::session::IndexMemory;
 pub use storage::url::StorageUrl;

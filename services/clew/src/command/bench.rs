@@ -87,9 +87,10 @@ pub enum BenchAction {
         /// Numbers of chunks at which to measure, growing, each a multiple of 4.
         #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000")]
         sizes: Vec<u64>,
-        /// Empty or new folder for the shard, which stays there. Default: a temporary one.
+        /// Empty or new folder for the shard, which stays there, or s3://bucket/prefix. Default: a
+        /// temporary folder.
         #[arg(long, value_name = "DIR")]
-        folder: Option<PathBuf>,
+        folder: Option<String>,
     },
     /// Measure the latency of searches in a corpus, and the recall of the approximate index against
     /// exact search.
@@ -126,7 +127,8 @@ pub async fn run(global: &GlobalArgs, arguments: BenchArgs, output: &Output) -> 
             generate::run(local, generate::Load { words, tokens, streams }).await?
         }
         BenchAction::Growth { sizes, folder } => {
-            let measured = Box::pin(growth::run(&sizes, folder)).await?;
+            let s3 = ClewConfig::load(global, None)?.roles.storage.s3;
+            let measured = Box::pin(growth::run(&sizes, folder, &s3)).await?;
             return output.print(&measured, growth::Growth::table);
         }
         BenchAction::Search { corpus, queries } => search(global, &corpus, queries).await?,

@@ -9,17 +9,18 @@ mod cost;
 mod texts;
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clew_core::{
     Access, CandidateQuery, Chunk, Chunking, CorpusSettings, Document, DocumentId, DocumentState,
-    EncoderIdentity, Filter, Grouping, ListQuery, SearchMode, StoredDocument, Timestamp,
+    EncoderIdentity, Filter, Grouping, ListQuery, SearchMode, ShardIndex, StoredDocument,
+    Timestamp,
 };
 use clew_index::{
-    DerivedDocument, EmbeddedChunk, Maintenance, MaintenanceReport, Next, ShardReader,
-    ShardSettings, ShardWriter, Storage, Takeover,
+    DerivedDocument, EmbeddedChunk, Maintenance, MaintenanceReport, Next, ObjectStoreSettings,
+    Registry, ShardReader, ShardSettings, ShardWriter, Storage, StorageUrl, Takeover,
 };
 use serde::Serialize;
 
@@ -92,19 +93,22 @@ pub fn check(sizes: &[u64]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Returns an error if a size or the folder is not fit, or what the shard returns.
-pub async fn run(sizes: &[u64], folder: Option<PathBuf>) -> anyhow::Result<Growth> {
+pub async fn run(
+    sizes: &[u64],
+    folder: Option<String>,
+    s3: &ObjectStoreSettings,
+) -> anyhow::Result<Growth> {
     check(sizes)?;
     let temporary = match folder {
         Some(_) => None,
         None => Some(tempfile::tempdir().context("no temporary directory could be made")?),
     };
     let folder = match (&folder, &temporary) {
-        (Some(folder), _) => folder.as_path(),
-        (None, Some(temporary)) => temporary.path(),
+        (Some(folder), _) => folder,
+        (None, Some(temporary)) => temporary.path().to_str().context("no temporary directory")?,
         (None, None) => bail!("there is no folder"),
     };
-    refuse_used(folder)?;
-    let mut shard = Measured::open(&folder.join("shard-0")).await?;
+    let mut shard = Measured::open(&StorageUrl::try_new(folder, s3)?).await?;
     for &size in sizes {
         Box::pin(shard.grow(size)).await?;
         Box::pin(shard.measure(size)).await?;
@@ -133,12 +137,13 @@ fn refuse_used(folder: &Path) -> anyhow::Result<()> {
 impl Growth {
     /// Returns the measurements as a table.
     pub fn table(&self) -> String {
-        const HEAD: [&str; 9] = [
+        const HEAD: [&str; 10] = [
             "work",
             "chunks",
             "time",
             "writer",
             "at once",
+            "requests",
             "reads",
             "bytes read",
             "writes",
@@ -152,7 +157,10 @@ impl Growth {
             let [time, writer, at_once] = cost.times();
             let chunks = chunks.to_string();
             let work = work.to_owned();
-            rows.push([work, chunks, time, writer, at_once, reads, read, writes, written]);
+            let requests = cost.requests();
+            rows.push([
+                work, chunks, time, writer, at_once, requests, reads, read, writes, written,
+            ]);
         }
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
         let widths: Vec<usize> = (0..HEAD.len()).map(|column| width(column).unwrap_or(0)).collect();
@@ -182,8 +190,14 @@ struct Measured {
 }
 
 impl Measured {
-    async fn open(folder: &Path) -> anyhow::Result<Self> {
-        let place = Storage::from(folder);
+    async fn open(location: &StorageUrl) -> anyhow::Result<Self> {
+        if let Some(folder) = location.folder() {
+            refuse_used(folder)?;
+        }
+        let registry = Registry::open(location).await?;
+        let corpus = corpus()?;
+        registry.create(&corpus).await?;
+        let place = registry.shard_place(&corpus, ShardIndex(0));
         let shard = ShardWriter::open(&place, settings()?, Takeover::Uncontested).await?;
         Ok(Self { shard, place, meter: Meter::new(), lines: Vec::new(), documents: 0, now: 0 })
     }
@@ -283,6 +297,10 @@ impl Measured {
             self.add(work, cost);
         }
         let view = self.reader().with_access(&Access::all());
+        let first = query(self.documents, 0);
+        let (found, cost) = Box::pin(self.meter.measure(view.candidates(&first))).await;
+        ensure!(!found?.dense.is_empty(), "expected a search to find something");
+        self.add("hybrid search, the first after opening", cost);
         let mut costs = Vec::with_capacity(SEARCHES);
         for search in 0..WARM_UP + SEARCHES {
             if search == WARM_UP && view.reader().take_upkeep() {
@@ -461,6 +479,10 @@ fn query(documents: u64, number: u64) -> CandidateQuery {
 }
 
 fn settings() -> anyhow::Result<ShardSettings> {
+    Ok(ShardSettings::of(&corpus()?))
+}
+
+fn corpus() -> anyhow::Result<CorpusSettings> {
     let encoder = EncoderIdentity {
         model: "hashed-words".to_owned(),
         revision: "1".to_owned(),
@@ -469,8 +491,7 @@ fn settings() -> anyhow::Result<ShardSettings> {
     };
     let chunking = Chunking::Tokens { max_tokens: 128, overlap_tokens: 0 };
     let created_at = Timestamp::from_micros(0);
-    let corpus = CorpusSettings::plain("growth".parse()?, 1, chunking, encoder, created_at);
-    Ok(ShardSettings::of(&corpus))
+    Ok(CorpusSettings::plain("growth".parse()?, 1, chunking, encoder, created_at))
 }
 
 #[cfg(test)]
