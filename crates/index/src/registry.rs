@@ -107,7 +107,11 @@ impl Registry {
     /// # Errors
     /// Returns a storage error if the corpora cannot be listed.
     pub async fn list(&self) -> Result<Vec<Registered>> {
-        Ok(self.list_all().await?.corpora)
+        match &self.0 {
+            // The folder has no one listing that tells of both.
+            Kind::Folder(registry) => registry.list().await,
+            Kind::Objects(registry) => Ok(registry.list_all().await?.corpora),
+        }
     }
 
     /// Returns all corpora, and those that were retired and are not deleted yet. A bucket is listed

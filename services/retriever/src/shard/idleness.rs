@@ -23,7 +23,7 @@ pub(crate) enum Task {
     Retention,
 }
 
-const TASKS: usize = 4;
+const TASKS: usize = Task::Retention as usize + 1;
 
 /// What the tasks of a running shard found last. Clones share it.
 #[derive(Clone, Debug)]
@@ -67,12 +67,7 @@ impl Idleness {
     }
 
     fn of(&self, task: Task) -> &AtomicU64 {
-        &self.0[match task {
-            Task::Indexer => 0,
-            Task::Maintainer => 1,
-            Task::MemoryBuilder => 2,
-            Task::Retention => 3,
-        }]
+        &self.0[task as usize]
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) const HEARTBEAT: Duration = Duration::from_secs(1);
 pub(super) const RENEW: Duration = Duration::from_secs(3);
 /// Longest time that a node waits for Redis.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-// The constants of `services/retriever/src/cluster.rs`.
+// The constants of `services/retriever/src/cluster.rs`, but for `OPENINGS`: there, more leases are
+// taken at a time, and shards are opened later. With few, shards wait here for their turn.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
 pub(super) const OPENINGS: usize = 4;
 const HAND_OVERS: usize = 2;

@@ -37,13 +37,11 @@ pub(crate) struct Arguments {
 pub(crate) async fn keep_forgetting(arguments: Arguments) {
     loop {
         match arguments.forget().await {
-            Ok(0) => arguments.tell_next().await,
             Ok(documents) => {
-                tracing::info!(
-                    shard = arguments.name,
-                    documents,
-                    "forgot what is retained no longer"
-                );
+                if documents > 0 {
+                    let shard = &arguments.name;
+                    tracing::info!(shard, documents, "forgot what is retained no longer");
+                }
                 arguments.tell_next().await;
             }
             Err(error) => {
