@@ -86,31 +86,3 @@ async fn rows_that_another_program_changed_are_found() {
     ];
     assert_eq!(found, expected, "{breaches:?}");
 }
-
-#[tokio::test]
-async fn rows_that_the_owner_does_not_know_are_found() {
-    let mut fixture = filled().await;
-    let connection = lancedb::connect(fixture.folder.to_str().unwrap()).execute().await.unwrap();
-    let chunks = connection.open_table("chunks").execute().await.unwrap();
-    chunks.delete("document_id = 'b'").await.unwrap();
-    let rows = chunks.query().only_if("document_id = 'a'").execute().await.unwrap();
-    let rows: Vec<_> = futures::TryStreamExt::try_collect(rows).await.unwrap();
-    chunks.add(rows).execute().await.unwrap();
-    let other = chunks.update().only_if("text LIKE 'feldspar%'").column("document_id", "'z'");
-    other.execute().await.unwrap();
-    // The owner writes on, and shows the tables as they are now.
-    fixture.ingest(vec![document("d", "hematite")], 2).await;
-
-    let breaches = check_all(&fixture.reader(), 2).await.breaches;
-    let mut found: Vec<_> = breaches
-        .iter()
-        .filter(|breach| breach.invariant == Invariant::StateTrue)
-        .map(|breach| breach.document_id.as_str())
-        .collect();
-    found.sort_unstable();
-    assert_eq!(found, ["a", "b", "c", "z"], "{breaches:?}");
-    let access = Access::holding([]);
-    let query = CheckQuery { after: None, limit: 100 };
-    let seen = fixture.reader().with_access(&access).check(&query).await.unwrap();
-    assert!(seen.breaches.iter().all(|breach| breach.document_id.as_str() != "z"), "{seen:?}");
-}

@@ -30,8 +30,8 @@ pub(super) fn state_breach(
     })
 }
 
-/// Returns documents that have rows and that the owner does not know. Reads one column of every row,
-/// and keeps nothing of the known ones.
+/// Returns documents that have rows and that the owner does not know. Reads one column of every
+/// row, and keeps nothing of the known ones.
 pub(super) async fn unknown_breaches(snapshot: &Snapshot) -> Result<Vec<Breach>> {
     let mut unknown: BTreeSet<DocumentId> = BTreeSet::new();
     for (kind, table) in [
@@ -69,4 +69,69 @@ fn outline(facts: &Facts) -> String {
     let sources: Vec<u64> = facts.sources.iter().map(|source| source.version.0).collect();
     let chunks = facts.chunks.iter().map(|of| (of.version.0, of.chunks)).collect::<Vec<_>>();
     format!("versions {sources:?} and (version, chunks) {chunks:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{
+        Access, Attributes, CheckQuery, Chunking, CorpusSettings, Document, EncoderIdentity, Label,
+        Labels, MediaType, Timestamp,
+    };
+
+    use super::*;
+    use crate::settings::{ShardSettings, Takeover};
+    use crate::shard::ShardWriter;
+    use crate::storage::Storage;
+
+    fn document(id: &str) -> Document {
+        Document {
+            id: id.parse().unwrap(),
+            text: format!("text of {id}"),
+            media_type: MediaType::Plain,
+            title: String::new(),
+            attributes: Attributes::new(),
+            event_time: None,
+            labels: Labels::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_owner_does_not_know_as_it_is_stored_is_found_on_any_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let encoder = EncoderIdentity {
+            model: "none".to_owned(),
+            revision: "1".to_owned(),
+            dimension: 8,
+            max_tokens: 64,
+        };
+        let (now, chunking) = (Timestamp::from_micros(1), Chunking::Sections { max_tokens: 32 });
+        let corpus = CorpusSettings::plain("notes".parse().unwrap(), 1, chunking, encoder, now);
+        let place = Storage::from(folder.path());
+        let settings = ShardSettings::of(&corpus);
+        let mut shard = ShardWriter::open(&place, settings, Takeover::Uncontested).await.unwrap();
+        let ids = ["a", "b", "c", "d"];
+        shard.accept(ids.map(document).to_vec(), now).await.unwrap();
+        let change = |shard: &mut ShardWriter, id: &str, change: fn(&mut Facts)| {
+            shard.catalogue.change(&id.parse().unwrap(), change);
+        };
+        change(&mut shard, "b", |facts| *facts = Facts::default());
+        change(&mut shard, "c", |facts| facts.sources[0].accepted_at = Timestamp::from_micros(2));
+        shard.publish().await.unwrap();
+        let stranger = Access::holding(["none".parse::<Label>().unwrap()]);
+        for (access, expected) in [(Access::all(), &["b", "c"][..]), (stranger, &["c"])] {
+            let view = shard.reader().with_access(&access);
+            let (mut found, mut query) = (Vec::new(), CheckQuery { after: None, limit: 1 });
+            loop {
+                let page = view.check(&query).await.unwrap();
+                found.extend(page.breaches);
+                query.after = page.last;
+                if query.after.is_none() {
+                    break;
+                }
+            }
+            let state = found.iter().filter(|breach| breach.invariant == Invariant::StateTrue);
+            let state: Vec<&str> = state.map(|breach| breach.document_id.as_str()).collect();
+            assert_eq!(state, expected, "{found:?}");
+        }
+    }
 }

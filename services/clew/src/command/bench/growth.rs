@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 
-use self::documents::Documents;
+use self::documents::Supply;
 use self::measured::Measured;
 pub use self::report::Growth;
 use crate::command::bench::memory;
@@ -68,16 +68,16 @@ pub async fn run(Plan { sizes, texts, folder }: Plan) -> anyhow::Result<Growth> 
     };
     refuse_used(folder)?;
     let largest = sizes.last().copied().unwrap_or(SMALLEST);
-    let documents = tokio::task::spawn_blocking(move || Documents::new(&texts, largest));
-    let documents = documents.await.context("reading the texts panicked")??;
-    let mut shard = Measured::open(folder, documents).await?;
+    let supply = tokio::task::spawn_blocking(move || Supply::new(&texts, largest));
+    let supply = supply.await.context("reading the texts panicked")??;
+    let mut shard = Measured::open(folder, supply).await?;
     for &size in &sizes {
         Box::pin(shard.grow(size, &STOPS)).await?;
         shard = Box::pin(shard.crash_and_open()).await?;
         Box::pin(measure(&mut shard)).await?;
     }
-    let Measured { documents, filled, lines, figures, .. } = shard;
-    Ok(Growth::of(documents.described(filled), lines, figures))
+    let Measured { supply, filled, lines, figures, .. } = shard;
+    Ok(Growth::of(supply.described(filled), lines, figures))
 }
 
 /// Measures work of fixed amount, and leaves the shard as it was.

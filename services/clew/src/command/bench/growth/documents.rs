@@ -19,14 +19,14 @@ const TENTH: &str = "tenth";
 
 /// Documents without end.
 #[derive(Debug)]
-pub enum Documents {
+pub enum Supply {
     /// Their texts are generated.
     Generated,
     /// Their texts are those of files.
     Given(GivenTexts),
 }
 
-impl Documents {
+impl Supply {
     /// Returns documents for a shard of `chunks`: with the texts of `paths`, or generated ones if
     /// there are no paths. Blocks.
     ///
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_generated_document_has_a_chunk_for_each_paragraph() {
         for number in 0..20 {
-            let document = Documents::Generated.document(number, 0).unwrap();
+            let document = Supply::Generated.document(number, 0).unwrap();
             let chunks = cut(&document);
             assert_eq!(chunks.len() as u64, texts::PARAGRAPHS, "{number}");
             let covered: String =
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn questions_are_words_of_a_document() {
-        let question = Documents::Generated.question(8, 3).unwrap();
-        let text = |number| Documents::Generated.document(number, 0).unwrap().text;
+        let question = Supply::Generated.question(8, 3).unwrap();
+        let text = |number| Supply::Generated.document(number, 0).unwrap().text;
         let is_in = |number| text(number).replace("\n\n", " ").contains(&question);
         assert!((0..8).any(is_in), "{question}");
     }
@@ -144,8 +144,7 @@ mod tests {
     #[test]
     fn a_tenth_of_the_documents_passes_the_filter() {
         let filter = tenth_of_all(3).unwrap();
-        let passes =
-            |number: &u64| filter.admits(&Documents::Generated.document(*number, 0).unwrap());
+        let passes = |number: &u64| filter.admits(&Supply::Generated.document(*number, 0).unwrap());
         assert_eq!((0..20).filter(passes).collect::<Vec<_>>(), [3, 13]);
     }
 
@@ -156,7 +155,7 @@ mod tests {
             dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
         };
         let vectors = |number| -> Vec<Vec<f32>> {
-            let document = Documents::Generated.document(number, 0).unwrap();
+            let document = Supply::Generated.document(number, 0).unwrap();
             embedded(&document).into_iter().map(|mut chunk| chunk.vectors.remove(0)).collect()
         };
         let all: Vec<Vec<Vec<f32>>> = (0..20).map(vectors).collect();

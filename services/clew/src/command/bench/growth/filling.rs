@@ -11,9 +11,9 @@ use crate::progress::Progress;
 const NEW_CHUNKS: u64 = 10_000;
 
 impl Measured {
-    /// Fills the shard to `size` chunks, or a few more, as documents have several. All new documents
-    /// wait before the first of them is cut, as when a corpus is ingested faster than it is
-    /// embedded. Measures recall on the way, at the sizes of `stops`.
+    /// Fills the shard to `size` chunks, or a few more, as documents have several. All new
+    /// documents wait before the first of them is cut, as when a corpus is ingested faster than it
+    /// is embedded. Measures recall on the way, at the sizes of `stops`.
     pub async fn grow(&mut self, size: u64, stops: &[u64]) -> anyhow::Result<()> {
         let (before, mut wanted) = (self.chunks, self.chunks);
         let mut maintained = WorkCost::default();
@@ -21,7 +21,7 @@ impl Measured {
         while wanted < size {
             let (mut batch, mut bytes) = (Vec::new(), 0);
             while wanted < size && batch.len() < BATCH && bytes < BATCH_BYTES {
-                let document = self.documents.document(self.filled, 0)?;
+                let document = self.supply.document(self.filled, 0)?;
                 self.filled += 1;
                 wanted += cut(&document).len() as u64;
                 bytes += document.text.len() as u64;

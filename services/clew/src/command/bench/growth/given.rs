@@ -1,10 +1,10 @@
 //! Texts of the user's files.
 //!
 //! A long text becomes several documents, so that a hundred documents are about as much of any
-//! files. Texts are kept in a temporary file, so that they do not count as memory of the shard. If a
-//! shard wants more of them than there are, they come again with variation: in each repetition, every
-//! other word is another one, the same throughout a text. So a repetition is about something else,
-//! in sentences of the same shape, and shares half of its words with the text that it is of.
+//! files. Texts are kept in a temporary file, so that they do not count as memory of the shard. If
+//! a shard wants more of them than there are, they come again with variation: in each repetition,
+//! every other word is another one, the same throughout a text. So a repetition is about something
+//! else, in sentences of the same shape, and shares half of its words with the text that it is of.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -58,8 +58,8 @@ pub struct GivenText {
 }
 
 impl GivenTexts {
-    /// Reads the texts of files and folders, up to `wanted` bytes of them. Leaves out what cannot be
-    /// read. Blocks.
+    /// Reads the texts of files and folders, up to `wanted` bytes of them. Leaves out what cannot
+    /// be read. Blocks.
     ///
     /// # Errors
     /// Returns an error if there are no texts, or no room for a temporary file.

@@ -12,9 +12,9 @@ use clew_index::{
 };
 
 use crate::command::bench::growth::cost::{Held, Meter, WorkCost};
-use crate::command::bench::growth::documents::{Documents, chunking, embedded};
+use crate::command::bench::growth::documents::{Supply, chunking, embedded};
 use crate::command::bench::growth::encoder;
-use crate::command::bench::growth::report::{Amount, Figure, Line, told};
+use crate::command::bench::growth::report::{Amount, CostLine, Quantity, told};
 
 /// Number of documents of one batch, as many as the indexer takes at once.
 pub const BATCH: usize = 512;
@@ -34,13 +34,13 @@ pub struct Measured {
     /// Folder in which the shard's own lies.
     pub folder: PathBuf,
     pub meter: Meter,
-    pub documents: Documents,
+    pub supply: Supply,
     /// Number of documents that the shard was filled with: the first ones.
     pub filled: u64,
     /// Number of their chunks.
     pub chunks: u64,
-    pub lines: Vec<Line>,
-    pub figures: Vec<Figure>,
+    pub lines: Vec<CostLine>,
+    pub figures: Vec<Quantity>,
     /// Time of the last acceptance. It advances with each, so that runs are alike.
     now: i64,
 }
@@ -50,14 +50,14 @@ impl Measured {
     ///
     /// # Errors
     /// Returns what the shard returns.
-    pub async fn open(folder: &Path, documents: Documents) -> anyhow::Result<Self> {
+    pub async fn open(folder: &Path, supply: Supply) -> anyhow::Result<Self> {
         let place = Storage::from(folder.join("shard-0").as_path());
         Ok(Self {
             shard: ShardWriter::open(&place, settings()?, Takeover::Uncontested).await?,
             place,
             folder: folder.to_owned(),
             meter: Meter::new(),
-            documents,
+            supply,
             filled: 0,
             chunks: 0,
             lines: Vec::new(),
@@ -97,14 +97,14 @@ impl Measured {
 
     /// Adds the cost of some work.
     pub fn add(&mut self, work: &'static str, cost: WorkCost) {
-        let line = Line { work, chunks: self.chunks, cost };
+        let line = CostLine { work, chunks: self.chunks, cost };
         eprintln!("{}", told(&line));
         self.lines.push(line);
     }
 
     /// Adds another measurement of a shard of `chunks`.
     pub fn add_figure(&mut self, what: &'static str, chunks: u64, amount: Amount) {
-        self.figures.push(Figure { what, chunks, amount });
+        self.figures.push(Quantity { what, chunks, amount });
     }
 
     /// Returns some documents in one of their editions.
@@ -116,7 +116,7 @@ impl Measured {
         numbers: impl IntoIterator<Item = u64>,
         edition: u64,
     ) -> anyhow::Result<Vec<Document>> {
-        let document = |number| self.documents.document(number, edition);
+        let document = |number| self.supply.document(number, edition);
         numbers.into_iter().map(document).collect()
     }
 

@@ -32,16 +32,16 @@ pub struct Growth {
     /// What the shard was filled with.
     texts: String,
     /// Costs, each kind of work at one size after the other.
-    lines: Vec<Line>,
+    lines: Vec<CostLine>,
     /// Other measurements, likewise.
-    figures: Vec<Figure>,
+    figures: Vec<Quantity>,
     /// Whether the aims were met, at each size.
     aims: Vec<Aim>,
 }
 
 /// Cost of some work in a shard of some size.
 #[derive(Debug, Serialize)]
-pub struct Line {
+pub struct CostLine {
     pub work: &'static str,
     /// Number of chunks of the shard, without those that are measured and forgotten again.
     pub chunks: u64,
@@ -51,7 +51,7 @@ pub struct Line {
 
 /// Measurement of a shard of some size that is not the cost of work.
 #[derive(Debug, Serialize)]
-pub struct Figure {
+pub struct Quantity {
     pub what: &'static str,
     /// Number of chunks of the shard.
     pub chunks: u64,
@@ -80,7 +80,7 @@ struct Aim {
 
 impl Growth {
     /// Puts the measurements in order, and judges them.
-    pub fn of(texts: String, mut lines: Vec<Line>, mut figures: Vec<Figure>) -> Self {
+    pub fn of(texts: String, mut lines: Vec<CostLine>, mut figures: Vec<Quantity>) -> Self {
         in_order(&mut lines, |line| (line.work, line.chunks));
         in_order(&mut figures, |figure| (figure.what, figure.chunks));
         Self {
@@ -95,7 +95,7 @@ impl Growth {
 
     /// Returns the measurements as tables.
     pub fn table(&self) -> String {
-        let lines = self.lines.iter().map(|Line { work, chunks, cost }| {
+        let lines = self.lines.iter().map(|CostLine { work, chunks, cost }| {
             let [reads, read, writes, written] = cost.shown();
             let [time, writer, at_once] = cost.times();
             let cells = [time, writer, at_once, reads, read, writes, written];
@@ -104,7 +104,7 @@ impl Growth {
         let figures = self
             .figures
             .iter()
-            .map(|Figure { what, chunks, amount }| (*what, *chunks, vec![amount.shown()]));
+            .map(|Quantity { what, chunks, amount }| (*what, *chunks, vec![amount.shown()]));
         let aims = self.aims.iter().map(|aim| {
             let met = if aim.is_met { "met" } else { "missed" }.to_owned();
             let [measured, bound] = [aim.measured, aim.bound].map(|it| format!("{it:.2}"));
@@ -153,10 +153,10 @@ fn in_order<T>(measured: &mut [T], of: impl Fn(&T) -> (&'static str, u64)) {
     });
 }
 
-fn aims(lines: &[Line], figures: &[Figure]) -> Vec<Aim> {
+fn aims(lines: &[CostLine], figures: &[Quantity]) -> Vec<Aim> {
     let mut aims = Vec::new();
     for figure in figures {
-        if let Figure { what: RECALL, chunks, amount: Amount::Share(measured) } = *figure {
+        if let Quantity { what: RECALL, chunks, amount: Amount::Share(measured) } = *figure {
             let (aim, bound) = ("share of the ten nearest chunks that a search finds", RECALL_AIM);
             aims.push(Aim { aim, chunks, measured, bound, is_met: measured >= bound });
         }
@@ -224,7 +224,7 @@ fn table(head: &[&str], rows: impl Iterator<Item = (&'static str, u64, Vec<Strin
 }
 
 /// Returns a line for people who wait: what was measured just now.
-pub fn told(Line { work, chunks, cost }: &Line) -> String {
+pub fn told(CostLine { work, chunks, cost }: &CostLine) -> String {
     format!("{chunks} chunks: {work}: {}", time(cost.seconds))
 }
 
@@ -233,9 +233,9 @@ mod tests {
     use super::*;
     use crate::command::bench::growth::cost::Held;
 
-    fn line(work: &'static str, chunks: u64, seconds: f64) -> Line {
+    fn line(work: &'static str, chunks: u64, seconds: f64) -> CostLine {
         let held = Some(Held { writer_seconds: seconds / 10.0, writer_seconds_at_once: 0.0 });
-        Line { work, chunks, cost: WorkCost { seconds, held, ..WorkCost::default() } }
+        CostLine { work, chunks, cost: WorkCost { seconds, held, ..WorkCost::default() } }
     }
 
     #[test]
@@ -258,7 +258,8 @@ mod tests {
             line(FORGET_OLD, 400, 61.0),
             line(SEARCH_BESIDE_OLD, 400, 0.05),
         ];
-        let recall = |chunks, share| Figure { what: RECALL, chunks, amount: Amount::Share(share) };
+        let recall =
+            |chunks, share| Quantity { what: RECALL, chunks, amount: Amount::Share(share) };
         let growth = Growth::of(String::new(), lines, vec![recall(200, 0.97), recall(400, 0.94)]);
         let met = |chunks| -> Vec<bool> {
             let aims = growth.aims.iter().filter(|aim| aim.chunks == chunks);

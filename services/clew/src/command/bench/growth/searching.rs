@@ -137,7 +137,7 @@ impl Measured {
 
     /// Returns a question about one of the documents that the shard was filled with.
     fn query(&self, number: u64) -> anyhow::Result<CandidateQuery> {
-        let text = self.documents.question(self.filled, number)?;
+        let text = self.supply.question(self.filled, number)?;
         Ok(CandidateQuery {
             vector: Some(embed(&text)),
             text,
