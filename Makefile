@@ -94,7 +94,7 @@ cluster-bench: build ## Measure what a cluster costs and gains on this machine
 	@CLEW=$(CLEW) $(PYTHON) benches/bench_cluster.py
 
 # `make scale-bench TEXTS="folder another"` fills it with your own texts, and `FOLDER=` keeps the shard there.
-scale-bench: setup ## Fill a shard with a million chunks and measure at 10,000, 100,000 and 1,000,000 (an hour, 12 GB of disk)
+scale-bench: setup ## Fill a shard with a million chunks and measure at 10,000, 100,000 and 1,000,000 (half an hour behind the build, 6 GB of disk)
 	cargo build --release --workspace --bin clew --locked
 	$(RELEASE)/clew bench growth --sizes $(or $(SIZES),10000,100000,1000000) \
 		$(addprefix --folder=,$(FOLDER)) $(if $(TEXTS),--texts $(TEXTS))

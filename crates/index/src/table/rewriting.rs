@@ -407,13 +407,18 @@ fn moved(old: &[(u32, DeletionVector, DeletionVector)], new: &[u32]) -> Vec<Roar
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{DocumentId, ErrorKind, FailureStatus, Recipe, Stage, Version};
+    use clew_core::{
+        Attributes, Document, DocumentId, ErrorKind, FailureStatus, Labels, MediaType, Recipe,
+        Stage, StoredDocument, Timestamp, Version,
+    };
+    use lance::index::DatasetIndexInternalExt;
+    use lance_index::metrics::NoOpMetricsCollector;
     use proptest::prelude::*;
 
     use super::*;
     use crate::storage::Storage;
     use crate::storage::session::IndexMemory;
-    use crate::table::rows;
+    use crate::table::{filter, rows};
     use crate::values::facts::FailureFacts;
 
     fn failure(name: &str) -> (DocumentId, FailureFacts) {
@@ -449,6 +454,78 @@ mod tests {
         assert_eq!((after.len(), &after[..2]), (4, &[1, 3][..]));
         assert!(table.commit_rewritten(rewritten).await.unwrap());
         assert_eq!(of(&table.dataset(Operation::Read).await.unwrap()), after);
+    }
+
+    fn source(number: u32, text: String) -> StoredDocument {
+        let document = Document {
+            id: format!("d{number}").parse().unwrap(),
+            text,
+            media_type: MediaType::Plain,
+            title: String::new(),
+            attributes: Attributes::new(),
+            event_time: None,
+            labels: Labels::default(),
+        };
+        let (version, accepted_at) = (Version(u64::from(number)), Timestamp::from_micros(1));
+        StoredDocument { document, version, accepted_at }
+    }
+
+    /// Returns what the words of an index are, in number.
+    async fn words_in(dataset: &Dataset, index: &IndexWanted, segment: &IndexMetadata) -> [u64; 2] {
+        let metrics = &NoOpMetricsCollector;
+        let opened = dataset.open_scalar_index(&index.column, &segment.uuid, metrics).await;
+        let statistics = opened.unwrap().statistics().unwrap();
+        ["num_docs", "num_tokens"].map(|name| statistics[name].as_u64().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_segment_of_words_that_follows_its_rows_is_as_one_that_is_built_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Storage::from(folder.path());
+        let connection = place.connect(&IndexMemory::default()).await.unwrap();
+        let kind = TableKind::Sources;
+        let mut table = Stored::open(&connection, &place, kind, &[]).await.unwrap();
+        table.ensure_text_index().await.unwrap();
+        // Number 7 shares words with the others, and has some of its own.
+        let text = |number| format!("shared words and own{number} and more{number} of them");
+        let documents: Vec<StoredDocument> =
+            (0..40).map(|number| source(number, text(number))).collect();
+        table.append(vec![rows::sources::batch(&documents).unwrap()]).await.unwrap();
+        let index = kind.text_index().unwrap();
+        let covered = Piece { covered: vec![0], ..Piece::default() };
+        let rewriting = table.begin_rewriting(covered, vec![index.clone()], 0).await.unwrap();
+        assert!(table.commit_rewritten(rewriting.run().await.unwrap()).await.unwrap());
+        let before = table.dataset(Operation::Read).await.unwrap();
+        let old = segments(kind, &before, &index).await.unwrap().remove(0).0;
+        assert_eq!(words_in(&before, &index, &old).await, [40, 2 + 80]);
+
+        let forgotten: DocumentId = "d7".parse().unwrap();
+        table.delete_any(vec![filter::documents([&forgotten])]).await.unwrap();
+        let piece = Piece { rewritten: vec![vec![0]], ..Piece::default() };
+        let rewriting = table.begin_rewriting(piece, vec![index.clone()], 0).await.unwrap();
+        assert!(table.commit_rewritten(rewriting.run().await.unwrap()).await.unwrap());
+        let after = table.dataset(Operation::Read).await.unwrap();
+        let all = segments(kind, &after, &index).await.unwrap();
+        let [(new, of)] = &all[..] else { panic!("{all:?}") };
+        assert_eq!(*of, **after.fragment_bitmap());
+        assert_ne!(new.uuid, old.uuid);
+        // It was not built anew.
+        assert_eq!(new.created_at, old.created_at);
+        let built = build_segment(kind, Dataset::clone(&after), &index).await.unwrap().unwrap();
+        assert_ne!(built.created_at, old.created_at);
+        assert!(
+            table
+                .commit(vec![Change::CreateIndex {
+                    new_indices: vec![built.clone()],
+                    removed_indices: vec![new.clone()],
+                }])
+                .await
+                .is_ok()
+        );
+        let rebuilt = table.dataset(Operation::Read).await.unwrap();
+        let followed = words_in(&after, &index, new).await;
+        assert_eq!(followed, words_in(&rebuilt, &index, &built).await);
+        assert_eq!(followed, [39, 2 + 78]);
     }
 
     proptest! {
