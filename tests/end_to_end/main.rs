@@ -27,6 +27,7 @@ mod format;
 mod harness;
 mod kill;
 mod labels;
+mod large_documents;
 mod load;
 mod memory;
 mod missing;

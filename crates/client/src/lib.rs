@@ -8,6 +8,7 @@ mod failed;
 mod graph_builder;
 mod wire;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{
@@ -310,7 +311,7 @@ impl Client {
     }
 
     /// Sends documents like [`Client::ingest`]. `if_there` says what to do if a document's id
-    /// already exists.
+    /// already exists. A document that the caller shares is not copied.
     ///
     /// # Errors
     /// Returns the errors of [`Client::ingest`], and [`ErrorKind::InvalidInput`] if `if_there` is
@@ -318,12 +319,13 @@ impl Client {
     pub async fn ingest_if(
         &self,
         corpus: &CorpusName,
-        documents: impl Stream<Item = Document> + Send + 'static,
+        documents: impl Stream<Item = impl Into<Arc<Document>>> + Send + 'static,
         if_there: IfThere,
     ) -> Result<impl Stream<Item = Result<ingest::IngestResponse, Error>> + Send, Error> {
         let corpus = corpus.to_string();
-        let messages = documents
-            .flat_map(move |document| futures::stream::iter(in_parts(&corpus, document, if_there)));
+        let messages = documents.flat_map(move |document| {
+            futures::stream::iter(in_parts(&corpus, &document.into(), if_there))
+        });
         // No timeout, because the duration depends on the number of documents.
         let responses = self.documents.clone().ingest(messages).await.map_err(failed)?;
         Ok(responses.into_inner().map(|response| response.map_err(failed)))
@@ -689,9 +691,14 @@ fn incomplete(field: &str) -> Error {
 }
 
 /// Returns the messages that carry one document.
-fn in_parts(corpus: &str, document: Document, if_there: IfThere) -> Vec<ingest::IngestRequest> {
+fn in_parts(
+    corpus: &str,
+    document: &Arc<Document>,
+    if_there: IfThere,
+) -> Vec<ingest::IngestRequest> {
     use ingest::ingest_request::Payload;
-    let mut document = convert_ingest::document_to_wire(document);
+    let text_bytes = document.text.len() as u64;
+    let mut document = convert_ingest::shared_document_to_wire(document);
     let mut rest = std::mem::take(&mut document.text);
     document.text = convert_ingest::next_text_part(&mut rest);
     let mut messages = vec![ingest::IngestRequest {
@@ -701,6 +708,7 @@ fn in_parts(corpus: &str, document: Document, if_there: IfThere) -> Vec<ingest::
             IfThere::Replace => Payload::Document(document),
             IfThere::Refuse => Payload::Addition(document),
         }),
+        text_bytes: if rest.is_empty() { 0 } else { text_bytes },
     }];
     while !rest.is_empty() {
         let part = convert_ingest::next_text_part(&mut rest);
@@ -708,6 +716,7 @@ fn in_parts(corpus: &str, document: Document, if_there: IfThere) -> Vec<ingest::
             corpus: String::new(),
             continues: !rest.is_empty(),
             payload: Some(Payload::TextPart(part)),
+            text_bytes: 0,
         });
     }
     messages
@@ -724,7 +733,7 @@ mod tests {
     #[test]
     fn long_texts_are_sent_in_parts_that_add_up() {
         let text = "x".repeat(TEXT_PART_BYTES * 2 + 7);
-        let document = Document {
+        let document = Arc::new(Document {
             id: "a".parse().unwrap(),
             text: text.clone(),
             media_type: MediaType::Plain,
@@ -732,9 +741,10 @@ mod tests {
             attributes: Attributes::new(),
             event_time: None,
             labels: clew_core::Labels::default(),
-        };
+        });
         for if_there in [IfThere::Replace, IfThere::Refuse] {
-            let messages = in_parts("notes", document.clone(), if_there);
+            let messages = in_parts("notes", &document, if_there);
+            assert_eq!(messages[0].text_bytes, text.len() as u64);
             let continues: Vec<bool> = messages.iter().map(|message| message.continues).collect();
             assert_eq!(continues, [true, true, false]);
             let mut sent = Vec::new();

@@ -39,6 +39,17 @@ pub struct Limits {
     pub graph_tasks: usize,
 }
 
+impl Limits {
+    /// Largest [`Self::document_bytes`] that may be configured. A batch of rows holds as much text.
+    pub const MOST_DOCUMENT_BYTES: usize = 256 << 20;
+
+    /// Returns the limits of documents between nodes, and of stored ones: a gateway has checked
+    /// them by its own limit, which may have been larger than it is now.
+    pub fn of_stored() -> Self {
+        Self { document_bytes: Self::MOST_DOCUMENT_BYTES, ..Self::default() }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

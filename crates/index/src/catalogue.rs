@@ -8,7 +8,7 @@
 mod changes;
 pub(crate) mod corpus_tree;
 mod due_list;
-mod groups;
+pub(crate) mod groups;
 #[cfg(test)]
 mod laws;
 pub(crate) mod reading;
@@ -27,7 +27,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use crate::catalogue::changes::Changes;
 use crate::catalogue::corpus_tree::{Leaf, UpperTree};
 use crate::catalogue::due_list::DueList;
-use crate::catalogue::groups::Groups;
+use crate::catalogue::groups::{Groups, Totals};
 use crate::catalogue::record::{DocumentRecord, Wanted};
 use crate::values::due::{DueDocument, Lag};
 use crate::values::facts::{Facts, NodeFacts};
@@ -195,6 +195,11 @@ impl Catalogue {
     /// Returns the totals of what a caller sees.
     pub(crate) fn counts(&self, access: &Access) -> Counts {
         self.groups.counts(access)
+    }
+
+    /// Returns the totals, by the labels that documents require.
+    pub(crate) fn totals(&self) -> Totals {
+        self.groups.totals()
     }
 
     /// Returns every non-empty set of labels that an accepted version carries, with whether the

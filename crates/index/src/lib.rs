@@ -82,14 +82,15 @@ mod table;
 mod values;
 
 pub use backup::snapshots::{Snapshots, WholeSnapshot};
+pub use catalogue::groups::Totals;
 pub use error::{Cause, Error, Result};
 pub use read::reader::{ShardReader, ShardView};
 pub use read::table_view::probing::IndexRecall;
-pub use registry::Registry;
 pub use registry::format::Registered;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use registry::format::act_as_next_release;
+pub use registry::{Listed, Registry};
 pub use settings::{SearchMemory, ShardSettings, Takeover, Tuning};
 pub use shard::ShardWriter;
 pub use shard::maintain::{Done, Maintenance, Next, Work};
@@ -98,13 +99,14 @@ pub use shard::scan::Traces;
 pub use storage::Storage;
 pub use storage::memories::StagedMemory;
 pub use storage::probe::{Broken, Probed};
+pub use storage::requests::StorageRequest;
 pub use storage::s3::{ObjectStoreSettings, Secret};
 pub use storage::session::IndexMemory;
 pub use storage::url::StorageUrl;
 pub use table::kind::TableKind;
 pub use table::statistics::TableStatistics;
 pub use table::vectors::VectorColumn;
-pub use values::derived::{Committed, DerivedDocument, EmbeddedChunk};
+pub use values::derived::{Committed, DerivedDocument, DerivedPart, EmbeddedChunk};
 pub use values::due::{DueDocument, Lag};
 pub use values::failure::Failure;
 pub use values::nodes::{

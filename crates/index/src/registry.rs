@@ -25,6 +25,16 @@ use crate::storage::{self, Storage};
 #[derive(Clone, Debug)]
 pub struct Registry(Kind);
 
+/// Corpora of a registry.
+#[derive(Debug)]
+pub struct Listed {
+    /// Corpora that exist, by name.
+    pub corpora: Vec<Registered>,
+    /// Corpora that were retired and are not deleted yet, each with the time since then, without
+    /// those whose settings cannot be read.
+    pub retired: Vec<(CorpusSettings, Duration)>,
+}
+
 #[derive(Clone, Debug)]
 enum Kind {
     Folder(FolderRegistry),
@@ -109,9 +119,21 @@ impl Registry {
     /// # Errors
     /// Returns a storage error if the corpora cannot be listed.
     pub async fn list(&self) -> Result<Vec<Registered>> {
+        Ok(self.list_all().await?.corpora)
+    }
+
+    /// Returns all corpora, and those that were retired and are not deleted yet. A bucket is listed
+    /// once, and only settings that have changed since the last time are read.
+    ///
+    /// # Errors
+    /// Returns a storage error if the corpora cannot be listed.
+    pub async fn list_all(&self) -> Result<Listed> {
         match &self.0 {
-            Kind::Folder(registry) => registry.list().await,
-            Kind::Objects(registry) => registry.list().await,
+            Kind::Folder(registry) => {
+                let (corpora, retired) = (registry.list().await?, registry.retired().await?);
+                Ok(Listed { corpora, retired })
+            }
+            Kind::Objects(registry) => registry.list_all().await,
         }
     }
 
@@ -138,18 +160,6 @@ impl Registry {
         match &self.0 {
             Kind::Folder(registry) => registry.is_retired(name).await,
             Kind::Objects(registry) => registry.is_retired(name).await,
-        }
-    }
-
-    /// Returns the corpora that were retired and are not deleted yet, each with the time since
-    /// then. Leaves out those whose settings cannot be read.
-    ///
-    /// # Errors
-    /// Returns a storage error.
-    pub async fn retired(&self) -> Result<Vec<(CorpusSettings, Duration)>> {
-        match &self.0 {
-            Kind::Folder(registry) => registry.retired().await,
-            Kind::Objects(registry) => registry.retired().await,
         }
     }
 

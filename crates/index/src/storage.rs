@@ -3,6 +3,7 @@
 //! The storage engine manages the tables. This module does the rest that a shard needs: a few small
 //! files.
 
+mod bulk;
 mod copies;
 pub(crate) mod durable;
 pub(crate) mod erasure_mark;
@@ -10,6 +11,7 @@ mod listing;
 pub(crate) mod memories;
 pub(crate) mod objects;
 pub(crate) mod probe;
+pub(crate) mod requests;
 pub(crate) mod s3;
 pub(crate) mod session;
 pub(crate) mod staged;
@@ -252,18 +254,27 @@ impl Storage {
 
     /// Removes a file. The file may be gone already.
     pub(crate) async fn remove_file(&self, name: &str, doing: &'static str) -> Result<()> {
-        let path = match &self.0 {
-            Kind::Folder(folder) => folder.join(name),
-            Kind::Objects(objects) => return objects.remove(name, doing).await,
-        };
-        on_files(doing, move || {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed?,
+        self.remove_files([name.to_owned()], doing).await
+    }
+
+    /// Removes files, in any order. Some may be gone already. On an object store, many go with one
+    /// request. After an error, others may be left as well.
+    pub(crate) async fn remove_files(
+        &self,
+        names: impl IntoIterator<Item = String>,
+        doing: &'static str,
+    ) -> Result<()> {
+        let names = names.into_iter();
+        match &self.0 {
+            Kind::Folder(folder) => {
+                let paths: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();
+                on_files(doing, move || durable::remove_files(&paths)).await
             }
-            path.parent().map_or(Ok(()), durable::sync_folder)
-        })
-        .await
+            Kind::Objects(objects) => {
+                let paths = names.map(|name| objects.path(&name)).collect();
+                objects.remove_paths(paths, doing).await
+            }
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod vectors;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use arrow::record_batch::RecordBatch;
 use lance::Dataset;
@@ -48,6 +49,8 @@ pub(crate) struct Stored {
     /// Commit handler that all commits go through.
     fence: Arc<Fence>,
     place: Storage,
+    /// Oldest stored version, or 0 while it is not known.
+    oldest: AtomicU64,
     /// Files known to be synced. `None` before the first sync and while one runs on another thread.
     synced: Option<SyncedFolder>,
 }
@@ -144,7 +147,10 @@ impl Stored {
     /// Returns whether the table has data files, including those of rows that are deleted or were
     /// never committed.
     pub(crate) async fn has_data(&self) -> Result<bool> {
-        Ok(!self.place.join("data").names("look for the table's rows").await?.is_empty())
+        let shown = self.dataset(Operation::Read).await?;
+        let has_rows = !shown.fragments().is_empty();
+        Ok(has_rows
+            || !self.place.join("data").names("look for the table's rows").await?.is_empty())
     }
 
     async fn run<T>(

@@ -43,6 +43,12 @@ const CREDITS: u32 = 4096;
 /// embedding model, while both models' vectors are kept for longer than this.
 const KNOWN_FOR: Duration = Duration::from_secs(2);
 
+/// Time for which a retriever is waited for that is told of a change.
+const TELL_PATIENCE: Duration = Duration::from_secs(1);
+/// Interval at which owners of a corpus that is being deleted are told again: they are waited for,
+/// and may be others by then.
+const TELL_INTERVAL: Duration = Duration::from_millis(500);
+
 type Client = CatalogueServiceClient<Channel>;
 
 /// Corpora of a cluster.
@@ -88,6 +94,20 @@ impl RemoteCorpora {
             async move { answer.await.map(Response::into_inner).map_err(failed) }
         };
         self.routes.on_any(deadline, doing, on_channel).await
+    }
+
+    /// Tells all retrievers that a corpus was created, changed or deleted.
+    async fn tell(&self, name: &CorpusName) {
+        let deadline = Instant::now() + TELL_PATIENCE;
+        let notice = |channel| {
+            let message = wire::NoticeCorpusRequest { name: name.to_string() };
+            let request = request(message, deadline);
+            // Boxed for the reason that `unary` gives.
+            let mut client = Client::new(channel);
+            let told = Box::pin(async move { client.notice_corpus(request).await });
+            async move { told.await.map(drop).map_err(failed) }
+        };
+        self.routes.tell_all(deadline, "telling of the corpus", notice).await;
     }
 
     /// Looks up to `limit` corpora whose names come after `after`.
@@ -175,6 +195,7 @@ impl Corpora for RemoteCorpora {
         let create = async |mut client: Client, request| client.create_corpus(request).await;
         self.unary("making the corpus", message, deadline, create).await?;
         self.remember(&settings.name, Some(&settings));
+        self.tell(&settings.name).await;
         Ok(self.reach(settings, access))
     }
 
@@ -233,6 +254,7 @@ impl Corpora for RemoteCorpora {
         let changed = self.unary("changing the corpus", message, deadline, change).await.map(drop);
         // After an error the current settings are not known here.
         self.remember(&settings.name, changed.is_ok().then_some(&settings));
+        self.tell(&settings.name).await;
         changed
     }
 
@@ -241,8 +263,20 @@ impl Corpora for RemoteCorpora {
         let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
         let message = wire::DeleteCorpusRequest { name: name.to_string() };
         let delete = async |mut client: Client, request| client.delete_corpus(request).await;
-        self.unary("deleting the corpus", message, deadline, delete).await?;
+        let deleting = self.unary("deleting the corpus", message, deadline, delete);
+        // The retriever waits until all owners have closed the corpus' shards.
+        let telling = async {
+            loop {
+                tokio::time::sleep(TELL_INTERVAL).await;
+                self.tell(name).await;
+            }
+        };
+        tokio::select! {
+            deleted = deleting => drop(deleted?),
+            () = telling => {}
+        }
         self.remember(name, None);
+        self.tell(name).await;
         Ok(documents)
     }
 
@@ -289,6 +323,10 @@ impl Corpora for RemoteCorpora {
         let message = convert::restoration_to_wire(asked);
         let restore = async |mut client: Client, request| client.restore_corpus(request).await;
         let step = self.unary("restoring the corpus", message, deadline, restore).await?;
-        convert::restore_step_from_wire(step)
+        let step = convert::restore_step_from_wire(step)?;
+        if step.is_done {
+            self.tell(&asked.corpus).await;
+        }
+        Ok(step)
     }
 }

@@ -6,6 +6,7 @@ pub mod backoff;
 pub mod config;
 pub mod deadline;
 pub mod fair_queue;
+mod needs;
 pub mod peer;
 pub mod pool;
 pub mod supervise;

@@ -4,6 +4,9 @@
 //! same everywhere. The children of a line depend on each other's state, so when one fails the
 //! others are stopped. After a jittered back-off the whole line is started again from storage, with
 //! a generation number that tells late messages of the old line from those of the new one.
+//!
+//! A line may also *rest*: it ends while nobody needs it and it has nothing left to do, and starts
+//! again as soon as somebody needs it. So a process can have many more lines than it could run.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -19,6 +22,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::backoff::Backoff;
+pub use crate::needs::Needed;
+use crate::needs::Needs;
 use crate::tree::RunningPart;
 
 /// Definition of a line of actors: how to start it and how to restart it.
@@ -40,6 +45,11 @@ pub trait Line: Send + Sync + 'static {
         supervisor: ActorCell,
         generation: u64,
     ) -> impl Future<Output = Result<Self::Handle, Error>> + Send;
+
+    /// Returns whether the running line has nothing left to do by itself. Only then it may rest.
+    fn may_rest(&self, _handle: &Self::Handle) -> bool {
+        false
+    }
 
     /// Returns the shortest and the longest pause before a restart of the line. The default is
     /// short enough to go unnoticed after a hiccup, and long enough not to spin on a full disk.
@@ -84,6 +94,8 @@ pub enum LineState<H> {
     Running(H),
     /// The line failed and is restarted. Callers get this error.
     Failed(Arc<Error>),
+    /// The line does not run, because nobody needs it.
+    Resting,
     /// The line was stopped and is not restarted.
     Stopped,
 }
@@ -95,6 +107,7 @@ impl<H> LineState<H> {
             Self::Starting => "starting",
             Self::Running(_) => "running",
             Self::Failed(_) => "failed",
+            Self::Resting => "resting",
             Self::Stopped => "stopped",
         }
     }
@@ -107,6 +120,7 @@ pub struct Supervised<H> {
     actor: ActorRef<Message<H>>,
     state: watch::Receiver<LineState<H>>,
     restarts: Arc<AtomicU64>,
+    needs: Needs,
 }
 
 impl<H: Clone + Send + Sync + 'static> Supervised<H> {
@@ -115,15 +129,60 @@ impl<H: Clone + Send + Sync + 'static> Supervised<H> {
     /// # Errors
     /// Returns [`clew_core::ErrorKind::Internal`] if the actor system refuses to start an actor.
     pub async fn start<L: Line<Handle = H>>(line: L) -> Result<Self, Error> {
-        let (published, state) = watch::channel(LineState::Starting);
-        let restarts = Arc::new(AtomicU64::new(0));
+        Self::supervise(line, false).await
+    }
+
+    /// Starts a supervisor of a line that rests until somebody needs it.
+    ///
+    /// # Errors
+    /// Returns [`clew_core::ErrorKind::Internal`] if the actor system refuses to start an actor.
+    pub async fn resting<L: Line<Handle = H>>(line: L) -> Result<Self, Error> {
+        Self::supervise(line, true).await
+    }
+
+    async fn supervise<L: Line<Handle = H>>(line: L, is_resting: bool) -> Result<Self, Error> {
+        let state = if is_resting { LineState::Resting } else { LineState::Starting };
+        let (published, state) = watch::channel(state);
+        let (restarts, needs) = (Arc::new(AtomicU64::new(0)), Needs::new(is_resting));
         let name = line.name();
         let supervisor = Supervisor::<L>(std::marker::PhantomData);
-        let arguments = (line, published, Arc::clone(&restarts));
+        let arguments = (line, published, Arc::clone(&restarts), needs.clone());
         let (actor, _join) = Actor::spawn(None, supervisor, arguments)
             .await
             .map_err(|error| Error::internal("a supervisor did not start").with_source(error))?;
-        Ok(Self { name, actor, state, restarts })
+        Ok(Self { name, actor, state, restarts, needs })
+    }
+
+    /// Starts the line if it rests, and keeps it from resting for as long as the returned value
+    /// exists.
+    pub fn need(&self) -> Needed {
+        self.need_for(false)
+    }
+
+    /// Does the same without counting as use; see [`Supervised::unneeded_for`].
+    pub fn look(&self) -> Needed {
+        self.need_for(true)
+    }
+
+    fn need_for(&self, is_look: bool) -> Needed {
+        let (needed, rested) = self.needs.need(is_look);
+        if rested {
+            // A supervisor that is gone has published that.
+            drop(self.actor.cast(Message::Wake));
+        }
+        needed
+    }
+
+    /// Returns for how long nobody has needed the line: the longest time if nobody ever did, and
+    /// `None` while somebody does or the line rests.
+    pub fn unneeded_for(&self) -> Option<Duration> {
+        self.needs.unneeded_for()
+    }
+
+    /// Lets the line rest, unless somebody needs it by then or it has something left to do.
+    pub fn rest(&self) {
+        // A supervisor that is gone has nothing that could rest.
+        drop(self.actor.cast(Message::Rest));
     }
 
     /// Returns a receiver of the line's state.
@@ -164,6 +223,10 @@ pub struct Supervisor<L>(std::marker::PhantomData<L>);
 /// Messages of [`Supervisor`].
 #[derive(Debug)]
 pub enum Message<H> {
+    /// Start the line, which rests.
+    Wake,
+    /// Let the line rest, if it may.
+    Rest,
     /// Start the line of this generation.
     Start(u64),
     /// Result of starting the line of this generation.
@@ -178,8 +241,11 @@ pub struct State<L: Line> {
     starting: Option<JoinHandle<()>>,
     backoff: Backoff,
     running_since: Option<Instant>,
+    /// Whether the line failed and has not run since.
+    has_failed: bool,
     published: watch::Sender<LineState<L::Handle>>,
     restarts: Arc<AtomicU64>,
+    needs: Needs,
 }
 
 /// Time that the children of a failed line get to end.
@@ -188,14 +254,16 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 impl<L: Line> Actor for Supervisor<L> {
     type Msg = Message<L::Handle>;
     type State = State<L>;
-    type Arguments = (L, watch::Sender<LineState<L::Handle>>, Arc<AtomicU64>);
+    type Arguments = (L, watch::Sender<LineState<L::Handle>>, Arc<AtomicU64>, Needs);
 
     async fn pre_start(
         &self,
         myself: ActorRef<Self::Msg>,
-        (line, published, restarts): Self::Arguments,
+        (line, published, restarts, needs): Self::Arguments,
     ) -> Result<State<L>, ActorProcessingErr> {
-        myself.cast(Message::Start(1))?;
+        if !matches!(*published.borrow(), LineState::Resting) {
+            myself.cast(Message::Start(1))?;
+        }
         let (least, longest) = line.pauses();
         let backoff = Backoff::new(least, longest);
         let line = Arc::new(line);
@@ -205,8 +273,10 @@ impl<L: Line> Actor for Supervisor<L> {
             starting: None,
             backoff,
             running_since: None,
+            has_failed: false,
             published,
             restarts,
+            needs,
         })
     }
 
@@ -217,6 +287,8 @@ impl<L: Line> Actor for Supervisor<L> {
         state: &mut State<L>,
     ) -> Result<(), ActorProcessingErr> {
         match message {
+            Message::Wake => wake(&myself, state),
+            Message::Rest => rest(&myself, state).await,
             Message::Start(generation) if generation == state.generation => {
                 let line = Arc::clone(&state.line);
                 state.starting = Some(tokio::spawn(async move {
@@ -234,7 +306,7 @@ impl<L: Line> Actor for Supervisor<L> {
             }
             Message::Started(generation, Ok(handle)) if generation == state.generation => {
                 state.running_since = Some(Instant::now());
-                if generation > 1 {
+                if std::mem::take(&mut state.has_failed) {
                     tracing::info!(line = state.line.name(), generation, "restarted");
                 }
                 state.published.send_replace(LineState::Running(handle));
@@ -255,6 +327,8 @@ impl<L: Line> Actor for Supervisor<L> {
         state: &mut State<L>,
     ) -> Result<(), ActorProcessingErr> {
         match event {
+            // What a child still says after its line has ended changes nothing.
+            SupervisionEvent::ActorFailed(..) if state.is_resting() => {}
             SupervisionEvent::ActorFailed(_, cause) => {
                 let error = Error::new(
                     clew_core::ErrorKind::Unavailable,
@@ -284,6 +358,43 @@ impl<L: Line> Actor for Supervisor<L> {
     }
 }
 
+impl<L: Line> State<L> {
+    fn is_resting(&self) -> bool {
+        matches!(*self.published.borrow(), LineState::Resting)
+    }
+}
+
+/// Starts a line that rests.
+fn wake<L: Line>(myself: &ActorRef<Message<L::Handle>>, state: &mut State<L>) {
+    if state.is_resting() {
+        state.published.send_replace(LineState::Starting);
+        state.generation += 1;
+        // To itself while it runs, so it is there.
+        drop(myself.cast(Message::Start(state.generation)));
+    }
+}
+
+/// Ends the line until somebody needs it, unless somebody does or it has something left to do.
+async fn rest<L: Line>(myself: &ActorRef<Message<L::Handle>>, state: &mut State<L>) {
+    let running = match &*state.published.borrow() {
+        LineState::Running(handle) => handle.clone(),
+        _ => return,
+    };
+    // Published before anybody can need the line again, so that nobody is given one that ends.
+    let rests = state.needs.rest(|| {
+        let rests = state.line.may_rest(&running);
+        if rests {
+            state.published.send_replace(LineState::Resting);
+        }
+        rests
+    });
+    if rests {
+        drop(running);
+        state.running_since = None;
+        myself.stop_children_and_wait(None, Some(STOP_PATIENCE)).await;
+    }
+}
+
 /// Stops the line and schedules its next start. If two children fail together, this is called
 /// twice: the later call only makes the earlier attempt's generation stale.
 async fn restart<L: Line>(
@@ -292,6 +403,7 @@ async fn restart<L: Line>(
     error: Error,
 ) {
     end_attempt(state).await;
+    state.has_failed = true;
     state.line.log_failure(state.generation, &error);
     state.published.send_replace(LineState::Failed(Arc::new(error)));
     myself.stop_children_and_wait(None, Some(STOP_PATIENCE)).await;
@@ -317,6 +429,8 @@ async fn end_attempt<L: Line>(state: &mut State<L>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     /// Child that fails, or panics, when told to.
@@ -349,6 +463,7 @@ mod tests {
     #[derive(Default)]
     struct Pair {
         starts_that_fail: AtomicU64,
+        has_work: AtomicBool,
     }
 
     impl Line for Pair {
@@ -370,6 +485,10 @@ mod tests {
             let first = start_child(Child, (), supervisor.clone()).await?;
             let second = start_child(Child, (), supervisor).await?;
             Ok((generation, first, second))
+        }
+
+        fn may_rest(&self, _handle: &Self::Handle) -> bool {
+            !self.has_work.load(Ordering::SeqCst)
         }
     }
 
@@ -438,9 +557,60 @@ mod tests {
         assert!(supervised.stop(Duration::from_secs(5)).await);
     }
 
+    async fn becomes(state: &mut Watched, word: &str) {
+        let waited = state.wait_for(|state| state.word() == word);
+        let waited = tokio::time::timeout(Duration::from_secs(30), waited).await;
+        assert!(waited.is_ok_and(|state| state.is_ok()), "expected it {word}");
+    }
+
+    #[tokio::test]
+    async fn a_line_rests_while_nobody_needs_it_and_nothing_is_left_to_do() {
+        let supervised = Supervised::resting(Pair::default()).await.unwrap();
+        let mut state = supervised.state();
+        assert_eq!(supervised.node().state, "resting");
+        supervised.rest();
+        let needed = supervised.need();
+        let (first, child, _) = running(&mut state, 0).await;
+        supervised.rest();
+        drop(needed);
+        assert!(supervised.unneeded_for().is_some());
+        supervised.rest();
+        becomes(&mut state, "resting").await;
+        child.wait(Some(Duration::from_secs(5))).await.expect("it ended with its line");
+        assert_eq!(supervised.unneeded_for(), None);
+        let _needed = supervised.look();
+        let (second, ..) = running(&mut state, first).await;
+        assert!(second > first);
+        assert_eq!(supervised.restarts(), 0, "it did not fail");
+        assert!(supervised.stop(Duration::from_secs(10)).await);
+    }
+
+    #[tokio::test]
+    async fn a_line_with_something_left_to_do_does_not_rest() {
+        let pair = Pair { has_work: AtomicBool::new(true), ..Pair::default() };
+        let supervised = Supervised::start(pair).await.unwrap();
+        let mut state = supervised.state();
+        let (_, child, _) = running(&mut state, 0).await;
+        supervised.rest();
+        // The supervisor takes one message after another. It has refused by the time at which it
+        // notices that the child failed.
+        child.cast(false).unwrap();
+        becomes(&mut state, "failed").await;
+        assert_eq!(supervised.restarts(), 1);
+        assert!(supervised.stop(Duration::from_secs(10)).await);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_rests_can_be_stopped() {
+        let supervised = Supervised::resting(Pair::default()).await.unwrap();
+        assert!(supervised.stop(Duration::from_secs(10)).await);
+        let _needed = supervised.need();
+        assert_eq!(supervised.node().state, "stopped");
+    }
+
     #[tokio::test]
     async fn a_line_that_cannot_start_is_tried_again() {
-        let pair = Pair { starts_that_fail: AtomicU64::new(2) };
+        let pair = Pair { starts_that_fail: AtomicU64::new(2), ..Pair::default() };
         let supervised = Supervised::start(pair).await.unwrap();
         let (generation, ..) = running(&mut supervised.state(), 0).await;
         assert_eq!(generation, 3);

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 /// Maximum time for a server to answer: far more than it needs on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -27,6 +29,10 @@ pub struct S3Faults {
     /// Seconds by which its clock is ahead, or behind if negative.
     pub clock_ahead_secs: i32,
 }
+
+/// Credentials that clients show. Only the strict server looks at them.
+const ACCESS_KEY: &str = "test";
+const SECRET_KEY: &str = "test-secret";
 
 /// Program that runs `moto` with faults. Its first two arguments are whether to ignore conditions,
 /// and the offset of the clock in seconds. `moto` itself checks a condition and acts afterwards, so
@@ -61,11 +67,15 @@ server.main()
 "#;
 
 /// The server `moto`, which keeps everything in memory. Exactly one of several conditional puts
-/// succeeds. It accepts any credentials. It is killed when dropped.
+/// succeeds. It accepts any credentials. Or the server `s3s-fs`, which keeps everything in a
+/// folder. It verifies signatures and checksums, but two conditional puts at the same moment may
+/// both succeed. Either is killed when dropped.
 #[derive(Debug)]
 pub struct S3Server {
     address: SocketAddr,
     child: Child,
+    /// Folder of `s3s-fs`.
+    folder: Option<TempDir>,
 }
 
 impl S3Server {
@@ -83,10 +93,23 @@ impl S3Server {
     /// # Errors
     /// Returns the errors of [`Self::start`].
     pub fn start_faulty(faults: S3Faults) -> io::Result<Self> {
+        Self::on_free_port(|address| Self::run(address, &[], faults))
+    }
+
+    /// Starts `s3s-fs`, which verifies signatures and checksums, and waits until it answers.
+    ///
+    /// # Errors
+    /// Returns an error if `s3s-fs` is not installed, which `make test` does, or if the server does
+    /// not answer.
+    pub fn start_strict() -> io::Result<Self> {
+        Self::on_free_port(Self::run_strict)
+    }
+
+    fn on_free_port(start: impl Fn(SocketAddr) -> io::Result<Self>) -> io::Result<Self> {
         let mut failure = None;
         for _ in 0..ATTEMPTS {
             let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-            match Self::run(address, &[], faults) {
+            match start(address) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => failure = Some(error),
                 done => return done,
             }
@@ -109,12 +132,12 @@ impl S3Server {
         vec![
             ("CLEW_STORAGE__S3__ENDPOINT", self.endpoint()),
             ("CLEW_STORAGE__S3__ALLOW_HTTP", "true".to_owned()),
-            ("CLEW_STORAGE__S3__ACCESS_KEY_ID", "test".to_owned()),
-            ("CLEW_STORAGE__S3__SECRET_ACCESS_KEY", "test-secret".to_owned()),
+            ("CLEW_STORAGE__S3__ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
+            ("CLEW_STORAGE__S3__SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
         ]
     }
 
-    /// Returns the names of all objects in the bucket.
+    /// Returns the names of all objects in the bucket of `moto`.
     ///
     /// # Errors
     /// Returns an error if the server does not answer.
@@ -128,7 +151,14 @@ impl S3Server {
     /// # Errors
     /// Returns an error if the server does not answer.
     pub fn unfinished_uploads(&self) -> io::Result<Vec<String>> {
-        self.keys("?uploads")
+        let Some(folder) = &self.folder else { return self.keys("?uploads") };
+        // It lists none, but has a file for each.
+        let names = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+        let names = names.map(|name: io::Result<_>| Ok(name?.to_string_lossy().into_owned()));
+        let is_upload = |name: &io::Result<String>| {
+            name.as_ref().is_ok_and(|name| name.starts_with(".upload-") && name.ends_with(".json"))
+        };
+        names.filter(is_upload).collect()
     }
 
     fn keys(&self, query: &str) -> io::Result<Vec<String>> {
@@ -166,18 +196,47 @@ impl S3Server {
                 let problem = format!("{}: {error}; run `make setup`", python.display());
                 io::Error::new(error.kind(), problem)
             })?;
-        let mut server = Self { address, child };
+        let server = Self { address, child, folder: None };
+        let advice = "or with pip from tests/python/requirements.txt";
+        server.answering(advice, || {
+            put_bucket(address).is_ok_and(|answer| answer.split(' ').nth(1) == Some("200"))
+        })
+    }
+
+    fn run_strict(address: SocketAddr) -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        std::fs::create_dir(folder.path().join(BUCKET))?;
+        let (host, port) = (address.ip().to_string(), address.port().to_string());
+        let program = cached("tools/bin/s3s-fs");
+        let child = Command::new(&program)
+            .args(["--host", &host, "--port", &port])
+            .args(["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY])
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| {
+                let problem = format!("{}: {error}; run `.setup/install tests`", program.display());
+                io::Error::new(error.kind(), problem)
+            })?;
+        let server = Self { address, child, folder: Some(folder) };
+        server
+            .answering("which runs `.setup/install tests`", || TcpStream::connect(address).is_ok())
+    }
+
+    /// Waits until it answers.
+    fn answering(mut self, advice: &str, answers: impl Fn() -> bool) -> io::Result<Self> {
         let give_up = Instant::now() + PATIENCE;
         loop {
-            if let Some(status) = server.child.try_wait()? {
+            if let Some(status) = self.child.try_wait()? {
                 let problem = format!(
-                    "the S3 server ended with {status}; install it with `make test`, or with pip \
-                     from tests/python/requirements.txt"
+                    "the S3 server ended with {status}; install it with `make test`, {advice}"
                 );
                 return Err(io::Error::other(problem));
             }
-            if put_bucket(address).is_ok_and(|answer| answer.split(' ').nth(1) == Some("200")) {
-                return Ok(server);
+            if answers() {
+                return Ok(self);
             }
             if Instant::now() > give_up {
                 let problem = format!("the S3 server did not answer within {PATIENCE:?}");
@@ -198,7 +257,12 @@ impl Drop for S3Server {
 
 /// Returns the path of the interpreter with the packages of `tests/python/requirements.txt`.
 fn python() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/python/bin/python")
+    cached("python/bin/python")
+}
+
+/// Returns the path of something that `.setup/install` installed.
+fn cached(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache").join(name)
 }
 
 /// Creates the bucket and returns the response.

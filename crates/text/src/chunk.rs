@@ -13,6 +13,9 @@ mod token_map;
 mod unit;
 mod window;
 
+use std::iter;
+use std::ops::Deref;
+
 use clew_core::{Attributes, Chunk, Chunking, Document, Span};
 
 use crate::{cut, sentences};
@@ -29,10 +32,13 @@ pub fn segments(
     max_tokens: u32,
     token_spans: &dyn Fn(&str) -> Vec<Span>,
 ) -> Vec<Span> {
-    let cut = chunk(document, &Chunking::Sentences { max_tokens }, token_spans, usize::MAX);
+    let chunking = Chunking::Sentences { max_tokens };
+    let mut chunks = Chunks::of(document, &chunking, token_spans, usize::MAX);
+    let cut: Vec<Span> =
+        iter::from_fn(|| chunks.next(token_spans)).map(|chunk| chunk.span).collect();
     match cut.is_empty() {
         true => vec![Span::new(0, document.text.len())],
-        false => cut.into_iter().map(|chunk| chunk.span).collect(),
+        false => cut,
     }
 }
 
@@ -60,62 +66,117 @@ pub fn chunk(
     token_spans: &dyn Fn(&str) -> Vec<Span>,
     window_tokens: usize,
 ) -> Vec<Chunk> {
-    let text = document.text.as_str();
-    if !cut::holds_ink(text) {
-        return Vec::new();
+    let mut chunks = Chunks::of(document, chunking, token_spans, window_tokens);
+    iter::from_fn(|| chunks.next(token_spans)).collect()
+}
+
+/// The chunks of a document, one after the other. They are those of [`chunk`], and the key text of
+/// each is composed when it is its turn. So a long document does not have all its key texts in
+/// memory at once.
+///
+/// `D` is the document, borrowed or shared.
+pub struct Chunks<D> {
+    document: D,
+    outline: Outline,
+    max_tokens: usize,
+    window_tokens: usize,
+    /// Spans that are left, the next one last.
+    pending: Vec<Span>,
+    /// Number of chunks that were returned.
+    count: usize,
+    /// Span of the last one of them.
+    last: Option<Span>,
+}
+
+impl<D: Deref<Target = Document>> Chunks<D> {
+    /// Chooses the spans, for which it tokenises the document once. The arguments are those of
+    /// [`chunk`]. Blocks.
+    pub fn of(
+        document: D,
+        chunking: &Chunking,
+        token_spans: &dyn Fn(&str) -> Vec<Span>,
+        window_tokens: usize,
+    ) -> Self {
+        let max_tokens = (chunking.max_tokens() as usize)
+            .min(window_tokens.saturating_sub(SPECIAL_TOKENS))
+            .max(1);
+        let text = document.text.as_str();
+        let outline = match chunking {
+            Chunking::Sections { .. } => Outline::of(text, document.media_type),
+            Chunking::Sentences { .. } | Chunking::Tokens { .. } => Outline::default(),
+        };
+        let mut pending = match cut::holds_ink(text) {
+            true => spans(text, chunking, &outline, token_spans, max_tokens),
+            false => Vec::new(),
+        };
+        pending.reverse();
+        Self { document, outline, max_tokens, window_tokens, pending, count: 0, last: None }
     }
-    let max_tokens =
-        (chunking.max_tokens() as usize).min(window_tokens.saturating_sub(SPECIAL_TOKENS)).max(1);
+
+    /// Returns the next chunk, or `None` after the last one. Pass the same `token_spans` each time.
+    /// Blocks.
+    pub fn next(&mut self, token_spans: &dyn Fn(&str) -> Vec<Span>) -> Option<Chunk> {
+        let document = &*self.document;
+        let window_tokens = self.window_tokens;
+        let keys = KeyTexts { document, outline: &self.outline, token_spans, window_tokens };
+        while let Some(mut span) = self.pending.pop() {
+            if let Some(last) = self.last {
+                // With overlap, a window may begin before the second half of the previous, halved
+                // window.
+                span.start = span.start.max(last.start);
+                // In that case, the first half of this window may lie entirely within the previous
+                // chunk.
+                if span.end <= last.end {
+                    continue;
+                }
+            }
+            let key = keys.compose(span);
+            if key.passage_tokens > self.max_tokens
+                && let Some((left, right)) = cut::halves(&document.text, span)
+            {
+                self.pending.extend([right, left]);
+                continue;
+            }
+            let ordinal = u32::try_from(self.count).unwrap_or(u32::MAX);
+            self.count += 1;
+            self.last = Some(span);
+            return Some(Chunk {
+                ordinal,
+                span,
+                key_text: key.text,
+                tokens: u32::try_from(key.tokens + SPECIAL_TOKENS).unwrap_or(u32::MAX),
+                attributes: Attributes::new(),
+            });
+        }
+        None
+    }
+
+    /// Returns the document.
+    pub fn document(&self) -> &D {
+        &self.document
+    }
+}
+
+/// Chooses the spans of a text that holds more than white space. Passages that turn out too long in
+/// their key texts are halved later.
+fn spans(
+    text: &str,
+    chunking: &Chunking,
+    outline: &Outline,
+    token_spans: &dyn Fn(&str) -> Vec<Span>,
+    max_tokens: usize,
+) -> Vec<Span> {
     let tokens = TokenMap::new(text, token_spans);
-    let outline = match chunking {
-        Chunking::Sections { .. } => Outline::of(text, document.media_type),
-        Chunking::Sentences { .. } | Chunking::Tokens { .. } => Outline::default(),
-    };
-    let packer = Packer { text, tokens: &tokens, outline: &outline, max_tokens };
-    let spans = match *chunking {
+    let packer = Packer { text, tokens: &tokens, outline, max_tokens };
+    match *chunking {
         Chunking::Tokens { overlap_tokens, .. } => {
             window::windows(text, &tokens, max_tokens, overlap_tokens as usize)
         }
         Chunking::Sentences { .. } => packer.pack(
             sentences(text).into_iter().map(|span| Unit::new(span, Grain::Sentence)).collect(),
         ),
-        Chunking::Sections { .. } => packer.pack(units(text, &outline)),
-    };
-    let keys = KeyTexts { document, outline: &outline, token_spans, window_tokens };
-    chunks(text, spans, &keys, max_tokens)
-}
-
-/// Composes the key text of each span, and halves spans whose passage has too many tokens in it.
-fn chunks(text: &str, spans: Vec<Span>, keys: &KeyTexts<'_>, max_tokens: usize) -> Vec<Chunk> {
-    let mut chunks: Vec<Chunk> = Vec::with_capacity(spans.len());
-    let mut pending: Vec<Span> = spans.into_iter().rev().collect();
-    while let Some(mut span) = pending.pop() {
-        if let Some(last) = chunks.last() {
-            // With overlap, a window may begin before the second half of the previous, halved
-            // window.
-            span.start = span.start.max(last.span.start);
-            // In that case, the first half of this window may lie entirely within the previous
-            // chunk.
-            if span.end <= last.span.end {
-                continue;
-            }
-        }
-        let key = keys.compose(span);
-        if key.passage_tokens > max_tokens
-            && let Some((left, right)) = cut::halves(text, span)
-        {
-            pending.extend([right, left]);
-            continue;
-        }
-        chunks.push(Chunk {
-            ordinal: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
-            span,
-            key_text: key.text,
-            tokens: u32::try_from(key.tokens + SPECIAL_TOKENS).unwrap_or(u32::MAX),
-            attributes: Attributes::new(),
-        });
+        Chunking::Sections { .. } => packer.pack(units(text, outline)),
     }
-    chunks
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod shape;
 mod term;
 mod word;
 
-pub use chunk::{chunk, segments};
+pub use chunk::{Chunks, chunk, segments};
 pub use markup::{display_line, escaped};
 pub use number::{MONTHS, month, spelt_number, spelt_ordinal};
 pub use phrase::key_phrases;

@@ -9,6 +9,7 @@ use clew_core::{
     MemoryEncoder, Reasoners, Reranker,
 };
 use clew_proto::convert::corpus::NewCorpus;
+use clew_runtime::admission::Gate;
 use clew_runtime::fair_queue::FairQueue;
 
 use crate::cached_questions::CachedQuestions;
@@ -54,6 +55,8 @@ pub struct Backends {
     pub search_queue: FairQueue,
     /// Limits of requests.
     pub limits: Limits,
+    /// Room for documents that arrive in parts.
+    pub arriving: Gate,
     /// Policy that decides which documents are accepted.
     pub moderation: Moderation,
     /// Configuration section `gateway`.
@@ -82,7 +85,8 @@ impl Backends {
             reranker,
             clock,
             search_queue: config.search_queue(searches_at_once),
-            limits: Limits::default(),
+            limits: config.limits(),
+            arriving: config.arriving(),
             moderation: config.moderation(),
             config,
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Error, Violations};
+use clew_core::{Error, Limits, Violations};
+use clew_runtime::admission::Gate;
 use clew_runtime::deadline::of_request;
 use clew_runtime::fair_queue::FairQueue;
 use schemars::JsonSchema;
@@ -12,16 +13,24 @@ use serde::{Deserialize, Serialize};
 use crate::Moderation;
 use crate::moderation::RefusedPhrases;
 
+/// About the time in which room for a document that arrives in parts is made.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// Section `gateway`: limits of client requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayConfig {
     /// Time limit, in seconds, of a request without a deadline, and time for which a client may
-    /// read nothing of a response stream, 1 to 3,600.
+    /// read nothing of a response stream, or send nothing of a document that it began, 1 to 3,600.
     pub default_deadline_secs: u64,
     /// Maximum number of questions and searches in flight, 1 to 100,000. Further ones are refused
     /// with a retry delay.
     pub questions: u32,
+    /// Maximum bytes of a document's text, 1 MiB to 256 MiB. Longer texts are refused. The command
+    /// line reads files by the limit of its own configuration. A document takes a few times as much
+    /// memory while it is accepted, indexed and structured, on each node that it passes; the page
+    /// on limits has the figures. Set it to the same value on all gateways.
+    pub max_document_bytes: usize,
     /// Maximum number of documents of one ingest stream that wait for their acknowledgement, 1 to
     /// 10,000. When it is reached, the stream is not read until there is room.
     pub ingest_window: usize,
@@ -39,7 +48,8 @@ pub struct GatewayConfig {
     /// a shard that has not answered, 10 to 600,000. A question waits for a shard once.
     pub shard_patience_ms: u64,
     /// Maximum bytes of documents that a gateway of a cluster holds while they wait for their
-    /// shards, 1 MiB to 4 GiB. When it is reached, ingest streams are not read until there is room.
+    /// shards, and, counted by themselves, of documents of more than 1 MiB that have not arrived in
+    /// full, 1 MiB to 4 GiB. When it is reached, ingest streams are not read until there is room.
     pub accept_queue_bytes: u32,
     /// Maximum bytes of client texts that graph builders read at once, 1 MiB to 1 GiB. Further
     /// texts are refused with a retry delay.
@@ -54,6 +64,7 @@ impl Default for GatewayConfig {
         Self {
             default_deadline_secs: 60,
             questions: 256,
+            max_document_bytes: Limits::default().document_bytes,
             ingest_window: 512,
             searches_at_once: 0,
             search_wait_ms: 2000,
@@ -80,6 +91,8 @@ impl GatewayConfig {
         };
         within("default_deadline_secs", self.default_deadline_secs, 1, 3600);
         within("questions", self.questions.into(), 1, 100_000);
+        let most = Limits::MOST_DOCUMENT_BYTES as u64;
+        within("max_document_bytes", self.max_document_bytes as u64, 1 << 20, most);
         within("ingest_window", self.ingest_window as u64, 1, 10_000);
         within("searches_at_once", self.searches_at_once.into(), 0, 10_000);
         within("search_wait_ms", self.search_wait_ms, 1, 60_000);
@@ -93,6 +106,17 @@ impl GatewayConfig {
     /// Returns the policy that refuses texts with a refused phrase.
     pub(crate) fn moderation(&self) -> Moderation {
         Moderation::by(Arc::new(RefusedPhrases::new(&self.refused_phrases)))
+    }
+
+    /// Returns the limits of requests.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { document_bytes: self.max_document_bytes, ..Limits::default() }
+    }
+
+    /// Returns the gate of documents that arrive in parts.
+    pub(crate) fn arriving(&self) -> Gate {
+        let gate = Gate::new("the room for arriving documents", self.accept_queue_bytes, RETRY);
+        gate.seen_as("gateway_arriving", "bytes")
     }
 
     /// Returns the fair queue of searches. `at_once` applies if the configuration leaves the number

@@ -62,7 +62,9 @@ impl Ingestion {
         requests: Streaming<wire::IngestRequest>,
     ) -> Responses<wire::IngestResponse> {
         let backends = Arc::clone(&self.backends);
-        let assembler = Assembler::new(requests, backends.limits);
+        let patience = self.backends.config.reader_patience();
+        let assembler =
+            Assembler::new(requests, backends.limits, backends.arriving.clone(), patience);
         let pending = futures::stream::unfold((Some(assembler), 0), move |(assembler, read)| {
             let (backends, caller) = (Arc::clone(&backends), caller.clone());
             async move {
@@ -236,7 +238,7 @@ enum Offered {
 }
 
 async fn offer(backends: &Backends, caller: &Caller, assembled: Assembled) -> Offered {
-    let Assembled { corpus, id, document, if_there } = assembled;
+    let Assembled { corpus, id, document, if_there, room: _room } = assembled;
     let deadline = Instant::now() + ACCEPT_PATIENCE;
     let corpus = match backends.corpora.of(caller).get(&corpus, deadline).await {
         Ok(corpus) => corpus,

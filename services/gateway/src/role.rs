@@ -36,7 +36,7 @@ pub async fn start(
 ) -> Result<(), Error> {
     config.validate()?;
     let seams = seams(node, remote_encoder).await?;
-    let corpora = RemoteCorpora::of(node, config.accept_queue_bytes, Limits::default()).await?;
+    let corpora = RemoteCorpora::of(node, config.accept_queue_bytes, Limits::of_stored()).await?;
     let accepting = corpora.gate().clone();
     node.parts().add(move || accepting.node());
     let cache = Some(node.cache().clone());

@@ -3,7 +3,11 @@
 //!
 //! An actor repeatedly looks at the members, the corpora and the owners of shards, and does what
 //! [`clew_cluster::decide`] says. It may lose its own state: leases are in Redis, and corpora and
-//! shards in storage.
+//! shards in storage. Gateways tell every retriever which corpora change, so the storage is only
+//! listed in case that a word was lost.
+//!
+//! A node takes the leases of all its shards and opens only those that are needed
+//! ([`crate::shard::keeper`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,26 +23,29 @@ use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised, start_child};
 use clew_runtime::tree::RunningPart;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::grpc::shard_service::Shards;
 use crate::seams::ShardSeams;
 use crate::shard::claim::{Claim, not_owner};
+use crate::shard::keeper::Keeper;
 use crate::shard::metrics::CorporaGauges;
 use crate::shard::resources::Resources;
 use crate::shard::{ShardHandle, ShardLine};
 use crate::{RetrieverConfig, Tried};
 
-/// Longest time between two looks at what there is to do.
+/// Longest time between two looks at what there is to do. A look asks the storage nothing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval between searches for deletions that another node began and did not end. Each search
-/// costs a listing.
-const DELETIONS_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval between listings of the corpora and of deletions that another node began and did not
+/// end. A listing costs a request for each thousand corpora.
+const LIST_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval between looks whether corpora whose settings could not be read can be used again.
+const HEAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of shards that are handed over at the same time.
 const HAND_OVERS: usize = 2;
-/// Number of shards that are opened at the same time. Opening reads the light columns of all rows.
-const OPENINGS: usize = 4;
+/// Number of shards whose leases are taken at the same time.
+const TAKINGS: usize = 64;
 /// Time limit for finishing accepted documents when a shard is handed over.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time that searches are still answered here after a shard was given back, until its next
@@ -82,6 +89,8 @@ pub(crate) struct ClusterShards {
     /// Held from reading settings until the shards have them, so that older settings never arrive
     /// after newer ones.
     telling: tokio::sync::Mutex<()>,
+    /// Wakes the owner.
+    noticed: Notify,
     state: Mutex<State>,
     seen: Arc<CorporaGauges>,
 }
@@ -108,38 +117,54 @@ struct Held {
 }
 
 impl State {
-    /// Takes over the registered corpora.
+    /// Takes over all registered corpora.
     fn take_over(&mut self, registered: Vec<Registered>) {
-        let mut before = std::mem::take(&mut self.corpora);
-        let mut unusable = BTreeMap::new();
+        let listed: BTreeSet<CorpusName> =
+            registered.iter().map(|(name, _)| name.clone()).collect();
+        self.corpora.retain(|name, _| listed.contains(name));
+        self.unusable.retain(|name, _| listed.contains(name));
         for (name, settings) in registered {
-            let error: Error = match settings {
-                Ok(settings) => {
-                    self.corpora.insert(name, Arc::new(settings));
-                    continue;
-                }
-                Err(error) => error.into(),
-            };
-            match before.remove(&name) {
-                // Storage that does not answer does not make a known corpus unusable.
-                Some(known) if error.kind() == ErrorKind::Unavailable => {
-                    self.corpora.insert(name, known);
-                }
-                _ => drop(unusable.insert(name, error)),
-            }
+            self.learn(name, settings);
         }
-        for (name, error) in unusable.iter().filter(|(name, _)| !self.unusable.contains_key(name)) {
-            tracing::error!(corpus = %name, error = error.chain(), "the corpus cannot be used; others go on");
-        }
-        for name in self.unusable.keys().filter(|name| self.corpora.contains_key(name)) {
-            tracing::info!(corpus = %name, "the corpus can be used again");
-        }
-        self.unusable = unusable;
     }
 
-    /// Applies new settings to the shards that run here.
-    fn settle_shards(&mut self) {
+    /// Takes over one corpus, as it was found in the registry.
+    fn learn(&mut self, name: CorpusName, found: clew_index::Result<CorpusSettings>) {
+        let error = match found {
+            Ok(settings) => {
+                if self.unusable.remove(&name).is_some() {
+                    tracing::info!(corpus = %name, "the corpus can be used again");
+                }
+                // An unchanged corpus keeps its place in memory.
+                if self.corpora.get(&name).is_none_or(|known| **known != settings) {
+                    self.corpora.insert(name, Arc::new(settings));
+                }
+                return;
+            }
+            Err(clew_index::Error::CorpusNotFound(_)) => {
+                self.corpora.remove(&name);
+                self.unusable.remove(&name);
+                return;
+            }
+            Err(error) => Error::from(error),
+        };
+        // Storage that does not answer does not make a known corpus unusable.
+        if error.kind() == ErrorKind::Unavailable && self.corpora.contains_key(&name) {
+            return;
+        }
+        self.corpora.remove(&name);
+        if !self.unusable.contains_key(&name) {
+            tracing::error!(corpus = %name, error = error.chain(), "the corpus cannot be used; others go on");
+        }
+        self.unusable.insert(name, error);
+    }
+
+    /// Applies new settings to the shards that run here, of one corpus or of all.
+    fn settle_shards(&mut self, of: Option<&CorpusName>) {
         for (key, held) in &mut self.shards {
+            if of.is_some_and(|name| *name != key.corpus) {
+                continue;
+            }
             let Some(settings) = self.corpora.get(&key.corpus) else { continue };
             // A corpus that was created again is another one, to which this shard does not belong.
             let is_the_same = settings.created_at == held.settings.created_at;
@@ -167,6 +192,7 @@ impl ClusterRetriever {
             resources,
             restoring: tokio::sync::Mutex::default(),
             telling: tokio::sync::Mutex::default(),
+            noticed: Notify::new(),
             state: Mutex::default(),
             seen: CorporaGauges::new(),
         });
@@ -230,15 +256,43 @@ impl ClusterShards {
     }
 
     /// Reads the registered corpora, and applies changed settings to the shards that run here.
-    async fn read_corpora(&self) -> Result<(), Error> {
+    /// Returns the corpora that were retired and are not deleted yet, each with the time since
+    /// then.
+    async fn read_corpora(&self) -> Result<Vec<(CorpusSettings, Duration)>, Error> {
         let _in_order = self.telling.lock().await;
-        let listed = tokio::time::timeout(STORAGE_PATIENCE, self.registry.list()).await;
+        let listed = tokio::time::timeout(STORAGE_PATIENCE, self.registry.list_all()).await;
         let listed = listed.map_err(|_elapsed| Error::deadline("listing the corpora"))??;
         let mut state = self.lock();
-        state.take_over(listed);
-        state.settle_shards();
+        state.take_over(listed.corpora);
+        state.settle_shards(None);
         self.seen.note(state.corpora.len(), state.unusable.values());
+        Ok(listed.retired)
+    }
+
+    /// Reads one corpus that was created, changed or deleted, and does what follows from it.
+    pub(crate) async fn notice(&self, name: &CorpusName, deadline: Instant) -> Result<(), Error> {
+        within(deadline, "reading the corpus", async {
+            let _in_order = self.telling.lock().await;
+            let found = self.registry.get(name).await;
+            let mut state = self.lock();
+            state.learn(name.clone(), found);
+            state.settle_shards(Some(name));
+            self.seen.note(state.corpora.len(), state.unusable.values());
+            Ok(())
+        })
+        .await?;
+        self.noticed.notify_one();
         Ok(())
+    }
+
+    /// Reads the corpora again whose settings could not be read.
+    async fn heal(&self) {
+        let unusable: Vec<CorpusName> = self.lock().unusable.keys().cloned().collect();
+        for name in unusable {
+            if let Err(error) = self.notice(&name, Instant::now() + STORAGE_PATIENCE).await {
+                tracing::debug!(corpus = %name, error = error.chain(), "not healed yet");
+            }
+        }
     }
 
     /// Changes the settings of a corpus. Shards that run here get them at once; other owners find
@@ -255,18 +309,24 @@ impl ClusterShards {
             let mut state = self.lock();
             state.unusable.remove(&to.name);
             state.corpora.insert(to.name.clone(), Arc::new(to.clone()));
-            state.settle_shards();
+            state.settle_shards(Some(&to.name));
             Ok(())
         })
         .await
     }
 
-    /// Deletes a corpus. Owners learn of it through the storage; this waits until all have closed
-    /// their shards and one has removed the files.
+    /// Deletes a corpus. The gateway tells its owners; this waits until all have closed their
+    /// shards and one node has removed the files.
     pub(crate) async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<(), Error> {
+        let settings = self.registry.get(name).await;
         self.registry.retire(name).await?;
+        let retired = Instant::now();
+        self.notice(name, deadline).await?;
         loop {
-            self.finish_deletions().await?;
+            // Settings that cannot be read do not tell which shards exist.
+            if let Ok(settings) = &settings {
+                self.finish_deletion(settings, retired.elapsed()).await?;
+            }
             if !self.registry.is_retired(name).await? {
                 return Ok(());
             }
@@ -277,27 +337,35 @@ impl ClusterShards {
         }
     }
 
-    /// Removes the files of retired corpora of which no shard has an owner any more.
-    async fn finish_deletions(&self) -> Result<(), Error> {
-        for (settings, age) in self.registry.retired().await? {
-            let is_owned = if self.sharing.leases.are_by_placement() {
-                // The age depends on two clocks.
-                age < CLOSED_AFTER + self.sharing.tried.max_clock_skew
-            } else {
-                let keys: Vec<ShardKey> = keys_of(&settings).collect();
-                !self.sharing.leases.owners(&keys).await?.is_empty()
-            };
-            if is_owned || self.lock().shards.keys().any(|key| key.corpus == settings.name) {
-                continue;
-            }
-            match self.registry.delete(&settings.name).await {
-                Ok(()) => tracing::info!(corpus = %settings.name, "the corpus is deleted"),
-                // Another node was faster.
-                Err(clew_index::Error::CorpusNotFound(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
+    /// Removes the files of a corpus that was retired that long ago, if no shard of it has an owner
+    /// any more.
+    async fn finish_deletion(&self, settings: &CorpusSettings, age: Duration) -> Result<(), Error> {
+        let is_owned = if self.sharing.leases.are_by_placement() {
+            // The age depends on two clocks.
+            age < CLOSED_AFTER + self.sharing.tried.max_clock_skew
+        } else {
+            let keys: Vec<ShardKey> = keys_of(settings).collect();
+            !self.sharing.leases.owners(&keys).await?.is_empty()
+        };
+        if is_owned || self.lock().shards.keys().any(|key| key.corpus == settings.name) {
+            return Ok(());
+        }
+        match self.registry.delete(&settings.name).await {
+            Ok(()) => tracing::info!(corpus = %settings.name, "the corpus is deleted"),
+            // Another node was faster.
+            Err(clew_index::Error::CorpusNotFound(_)) => {}
+            Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// Finishes deletions that other nodes began.
+    async fn finish_deletions(&self, retired: Vec<(CorpusSettings, Duration)>) {
+        for (settings, age) in retired {
+            if let Err(error) = self.finish_deletion(&settings, age).await {
+                tracing::debug!(error = error.chain(), "a deletion is finished later");
+            }
+        }
     }
 
     /// Decides what to do now with each shard.
@@ -323,7 +391,7 @@ impl ClusterShards {
                 let standing = clew_cluster::Standing::Held;
                 held.entry(key.clone()).or_insert(Holding { standing, is_leaving: false });
             }
-            (wanted, held, OPENINGS.saturating_sub(state.opening.len()))
+            (wanted, held, TAKINGS.saturating_sub(state.opening.len()))
         };
         let members = Arc::clone(&self.sharing.members.borrow());
         placed.update(members.as_slice(), &wanted);
@@ -375,7 +443,7 @@ impl ClusterShards {
         }
     }
 
-    /// Takes the lease of a shard and opens it.
+    /// Takes the lease of a shard. The shard opens when it is needed.
     async fn open(self: Arc<Self>, key: ShardKey) {
         let settings = {
             let mut state = self.lock();
@@ -387,6 +455,10 @@ impl ClusterShards {
         let opened = self.try_open(&key, settings).await;
         let mut state = self.lock();
         state.opening.remove(&key);
+        if state.opening.is_empty() {
+            // More of them may wait for their turn.
+            self.noticed.notify_one();
+        }
         match opened {
             Ok(Some(held)) => {
                 tracing::info!(corpus = %key.corpus, shard = %key.shard, "this node owns the shard");
@@ -419,7 +491,7 @@ impl ClusterShards {
             claim.clone(),
             self.resources.clone(),
         );
-        let handle = ShardHandle::start(line).await?;
+        let handle = ShardHandle::resting(line).await?;
         Ok(Some(Held { handle, claim, settings, is_leaving: false }))
     }
 
@@ -541,8 +613,10 @@ struct Looking {
     /// Openings, hand-overs and closings in progress.
     tasks: JoinSet<()>,
     waker: JoinSet<()>,
-    /// Time of the next search for deletions.
-    deletions_at: Instant,
+    keeper: Keeper,
+    /// Times of the next listing of the corpora, and of the next look at those that are unusable.
+    list_at: Instant,
+    heal_at: Instant,
 }
 
 impl Actor for Owner {
@@ -558,9 +632,11 @@ impl Actor for Owner {
         // An earlier actor's openings ended with it.
         inner.lock().opening.clear();
         let mut waker = JoinSet::new();
-        waker.spawn(wake(myself, inner.sharing.members.clone()));
+        waker.spawn(wake(myself, Arc::clone(&inner)));
         let placed = Placed::new(inner.sharing.me.clone());
-        Ok(Looking { inner, placed, tasks: JoinSet::new(), waker, deletions_at: Instant::now() })
+        let keeper = Keeper::new(&inner.sharing.config);
+        let (tasks, now) = (JoinSet::new(), Instant::now());
+        Ok(Looking { inner, placed, tasks, waker, keeper, list_at: now, heal_at: now })
     }
 
     async fn handle(
@@ -582,16 +658,29 @@ impl Actor for Owner {
 impl Looking {
     /// Looks at what there is to do, and begins it.
     async fn look(&mut self) {
-        if let Err(error) = self.inner.read_corpora().await {
-            tracing::warn!(error = error.chain(), "the corpora could not be listed; tried again");
-            return;
+        if Instant::now() >= self.list_at {
+            match self.inner.read_corpora().await {
+                Ok(retired) => {
+                    self.list_at = Instant::now() + LIST_INTERVAL;
+                    let inner = Arc::clone(&self.inner);
+                    self.tasks.spawn(async move { inner.finish_deletions(retired).await });
+                }
+                Err(error) => {
+                    let error = error.chain();
+                    tracing::warn!(error, "the corpora could not be listed; tried again");
+                    return;
+                }
+            }
         }
-        let is_due = Instant::now() >= self.deletions_at;
-        if is_due && let Err(error) = self.inner.finish_deletions().await {
-            tracing::debug!(error = error.chain(), "deletions are finished later");
+        if Instant::now() >= self.heal_at {
+            self.inner.heal().await;
+            self.heal_at = Instant::now() + HEAL_INTERVAL;
         }
-        if is_due {
-            self.deletions_at = Instant::now() + DELETIONS_INTERVAL;
+        {
+            let state = self.inner.lock();
+            let held = state.shards.values().filter(|held| !held.is_leaving);
+            let shards = held.map(|held| &held.handle);
+            self.keeper.tend(shards, self.inner.sharing.seams.clock.as_ref());
         }
         self.inner.confirm(&mut self.tasks).await;
         for (key, action) in self.inner.decide(&mut self.placed).await {
@@ -606,14 +695,16 @@ impl Looking {
     }
 }
 
-/// Wakes the owner at every change of the members, and at intervals.
-async fn wake(owner: ActorRef<Message>, mut members: watch::Receiver<Arc<Members>>) {
+/// Wakes the owner at every change of the members or of a corpus, and at intervals.
+async fn wake(owner: ActorRef<Message>, shards: Arc<ClusterShards>) {
+    let mut members = shards.sharing.members.clone();
     loop {
         if owner.cast(Message::Look).is_err() {
             return;
         }
         tokio::select! {
             changed = members.changed() => if changed.is_err() { return },
+            () = shards.noticed.notified() => {}
             () = tokio::time::sleep(LOOK_INTERVAL) => {}
         }
     }

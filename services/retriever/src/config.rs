@@ -240,6 +240,15 @@ pub struct RetrieverConfig {
     /// all shards of this process, up to 2^50; 64 MiB holds about 100,000 passages of a hundred
     /// words. Other texts are read from files.
     pub text_memory_bytes: u64,
+    /// Maximum bytes of memory that open shards take beside those above, for all shards of this
+    /// process, up to 2^50: about 1 MiB for each shard, 1.5 KB for each document and 100 bytes for
+    /// each chunk. If they take more, those rest that nobody has needed for longest: their tables
+    /// are closed until the next request. Those that are needed stay open, whatever they take.
+    pub table_memory_bytes: u64,
+    /// Time, in seconds, after which a shard rests that nobody needs and in which nothing is left
+    /// to do, 1 to 86,400. A shard that rests takes next to no memory and asks the storage nothing.
+    /// Its next request waits until it is open.
+    pub rest_after_secs: u64,
     /// Share, in percent, of the ten nearest chunks that searches with a vector index are to find,
     /// 50 to 100. Each shard measures it with the newest questions that it was asked, and searches
     /// read as much of its index as that takes. A larger value makes searches slower.
@@ -272,6 +281,8 @@ impl Default for RetrieverConfig {
             vector_memory_bytes: 1 << 30,
             index_memory_bytes: 512 << 20,
             text_memory_bytes: 64 << 20,
+            table_memory_bytes: 1 << 30,
+            rest_after_secs: 600,
             recall_percent: 99,
             maintenance_interval_secs: 5,
             check_interval_secs: 60,
@@ -306,6 +317,8 @@ impl RetrieverConfig {
         within("vector_memory_bytes", self.vector_memory_bytes, 0, 1 << 50);
         within("index_memory_bytes", self.index_memory_bytes, 0, 1 << 50);
         within("text_memory_bytes", self.text_memory_bytes, 0, 1 << 50);
+        within("table_memory_bytes", self.table_memory_bytes, 0, 1 << 50);
+        within("rest_after_secs", self.rest_after_secs, 1, 86_400);
         within("recall_percent", self.recall_percent.into(), 50, 100);
         within("maintenance_interval_secs", self.maintenance_interval_secs, 1, 86_400);
         within("check_interval_secs", self.check_interval_secs, 1, 86_400);
@@ -329,6 +342,10 @@ impl RetrieverConfig {
             texts: TextMemory::new(self.text_memory_bytes),
         };
         Resources::new(searches, memory, recall)
+    }
+
+    pub(crate) fn rest_after(&self) -> Duration {
+        Duration::from_secs(self.rest_after_secs)
     }
 
     pub(crate) fn check_interval(&self) -> Duration {

@@ -20,13 +20,14 @@ use tokio::task::JoinSet;
 use crate::local::lock::DirectoryLock;
 use crate::seams::ShardSeams;
 use crate::shard::claim::Claim;
+use crate::shard::keeper::Keeper;
 use crate::shard::metrics::CorporaGauges;
 use crate::shard::resources::Resources;
 use crate::shard::{ShardHandle, ShardLine};
 use crate::{RetrieverConfig, Tried, snapshots};
 
-/// Interval between checks whether an unusable corpus has become usable.
-const HEAL_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval between looks at which shards may rest and which unusable corpora have become usable.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Corpora by name.
 #[derive(Default)]
@@ -68,14 +69,14 @@ pub struct LocalRetriever {
     changing: Mutex<()>,
     corpora: std::sync::RwLock<Known>,
     seen: Arc<CorporaGauges>,
-    healing: StdMutex<JoinSet<()>>,
+    looking: StdMutex<JoinSet<()>>,
     /// Lock of a folder. Other storage cannot be locked; there the process that starts last owns
     /// the shards.
     lock: Option<DirectoryLock>,
 }
 
 impl LocalRetriever {
-    /// Takes the data directory and starts the shards of its corpora. The lock on a folder keeps
+    /// Takes the data directory. The shards of its corpora open when they are needed. The lock on a folder keeps
     /// other processes out. On other storage, a process that starts later takes the shards over,
     /// and this one refuses requests from then on.
     ///
@@ -100,7 +101,7 @@ impl LocalRetriever {
             changing: Mutex::new(()),
             corpora: std::sync::RwLock::default(),
             seen: CorporaGauges::new(),
-            healing: StdMutex::default(),
+            looking: StdMutex::default(),
             lock,
         };
         for (name, settings) in retriever.registry.list().await? {
@@ -111,8 +112,8 @@ impl LocalRetriever {
         }
         retriever.tell();
         let retriever = Arc::new(retriever);
-        let healing = heal(Arc::downgrade(&retriever));
-        retriever.healing.lock().unwrap_or_else(PoisonError::into_inner).spawn(healing);
+        let looking = look_after(Arc::downgrade(&retriever));
+        retriever.looking.lock().unwrap_or_else(PoisonError::into_inner).spawn(looking);
         Ok(retriever)
     }
 
@@ -123,7 +124,7 @@ impl LocalRetriever {
     /// accepted is lost.
     pub async fn stop(&self, patience: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
-        self.healing.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        self.looking.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
         let corpora: Vec<_> = self.known().running.values().cloned().collect();
         let stopped = corpora.iter().map(|corpus| corpus.stop(deadline));
         futures::future::join_all(stopped).await.into_iter().collect()
@@ -222,7 +223,7 @@ impl LocalRetriever {
                 self.claim(),
                 self.resources.clone(),
             );
-            shards.push(ShardHandle::start(line).await?);
+            shards.push(ShardHandle::resting(line).await?);
         }
         let running = Arc::new(Running { settings: Arc::clone(&settings), shards });
         {
@@ -235,12 +236,16 @@ impl LocalRetriever {
     }
 }
 
-/// Regularly checks whether unusable corpora have become usable, for as long as the retriever
-/// exists.
-async fn heal(retriever: Weak<LocalRetriever>) {
+/// Regularly looks after the shards and the unusable corpora, for as long as the retriever exists.
+async fn look_after(retriever: Weak<LocalRetriever>) {
+    let mut keeper = None;
     loop {
-        tokio::time::sleep(HEAL_INTERVAL).await;
+        tokio::time::sleep(LOOK_INTERVAL).await;
         let Some(retriever) = retriever.upgrade() else { return };
+        let keeper = keeper.get_or_insert_with(|| Keeper::new(&retriever.config));
+        let running: Vec<_> = retriever.known().running.values().cloned().collect();
+        let shards = running.iter().flat_map(|corpus| &corpus.shards);
+        keeper.tend(shards, retriever.seams.clock.as_ref());
         retriever.heal().await;
     }
 }

@@ -49,7 +49,7 @@ pub async fn start(
         config,
     };
     let retriever = ClusterRetriever::start(options).await?;
-    let shards = ShardRpc { shards: retriever.shards(), limits: Limits::default() };
+    let shards = ShardRpc { shards: retriever.shards(), limits: Limits::of_stored() };
     server.add(ShardServiceServer::new(shards));
     server.add(CatalogueServiceServer::new(CatalogueRpc { retriever: retriever.shards() }));
     let shown = retriever.clone();

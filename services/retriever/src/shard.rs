@@ -6,6 +6,8 @@ pub(crate) mod claim;
 pub(crate) mod derive;
 pub(crate) mod graph;
 pub(crate) mod handle;
+pub(crate) mod idleness;
+pub(crate) mod keeper;
 pub(crate) mod line;
 pub(crate) mod metrics;
 pub(crate) mod resources;

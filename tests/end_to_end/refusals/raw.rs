@@ -85,5 +85,5 @@ pub(super) fn begin(id: &str, text: impl Into<Vec<u8>>) -> ingest::IngestRequest
     let text: Vec<u8> = text.into();
     let document = ingest::Document { id: id.to_owned(), text: text.into(), ..Default::default() };
     let payload = Some(Payload::Document(document));
-    ingest::IngestRequest { corpus: "notes".to_owned(), payload, continues: false }
+    ingest::IngestRequest { corpus: "notes".to_owned(), payload, continues: false, text_bytes: 0 }
 }

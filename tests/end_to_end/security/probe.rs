@@ -292,6 +292,7 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
                 corpus: corpus(),
                 payload: Some(ingest::ingest_request::Payload::Document(document)),
                 continues: false,
+                text_bytes: 0,
             }
             .encode_to_vec(),
         ),

@@ -139,7 +139,12 @@ async fn a_client_that_never_reads_is_given_up_and_others_are_served() {
             ..Default::default()
         };
         let payload = Some(ingest::ingest_request::Payload::Document(document));
-        ingest::IngestRequest { corpus: "notes".to_owned(), payload, continues: false }
+        ingest::IngestRequest {
+            corpus: "notes".to_owned(),
+            payload,
+            continues: false,
+            text_bytes: 0,
+        }
     });
     let mut reader = IngestServiceClient::new(channel);
     let mut unread = reader.ingest(documents).await.unwrap().into_inner();

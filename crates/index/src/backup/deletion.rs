@@ -13,13 +13,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clew_core::{CorpusName, DeletionStep, SnapshotDeletion, SnapshotName, Timestamp};
-use futures::{StreamExt, TryStreamExt};
 
 use crate::backup::description::{DESCRIPTION, Described, READING, Tombstone, digest_of, to_json};
 use crate::backup::snapshots::{Snapshots, WholeSnapshot};
 use crate::error::{Error, Result};
 use crate::storage::Storage;
-use crate::storage::objects::PARALLEL;
 use crate::storage::unique::unique;
 
 /// Empty file of a snapshot that is being restored from. Each step of the restore writes it again.
@@ -27,8 +25,9 @@ const RESTORING: &str = "restoring";
 /// Time after its last step for which a snapshot counts as being taken or restored from: a step
 /// takes ten minutes at most.
 const IN_USE_FOR: Duration = Duration::from_secs(900);
-/// Number of files that are removed between two checks that the tombstone still exists.
-const AT_A_LOOK: usize = 64;
+/// Number of files that are removed between two checks that the tombstone still exists: as many as
+/// an object store removes with one request.
+const AT_A_LOOK: usize = 1_000;
 /// Maximum time for which a listing removes the leftovers of a deletion.
 const LEFTOVER_BUDGET: Duration = Duration::from_secs(2);
 
@@ -121,11 +120,7 @@ async fn remove(place: &Storage, tombstone: &Bytes, until: Instant) -> Result<De
         if !stands(place, tombstone).await? {
             return Ok(DeletionStep { files, is_done: true });
         }
-        futures::stream::iter(some.to_vec())
-            .map(|name| async move { place.remove_file(&name, DELETING).await })
-            .buffer_unordered(PARALLEL)
-            .try_collect::<()>()
-            .await?;
+        place.remove_files(some.iter().cloned(), DELETING).await?;
         files += some.len() as u64;
     }
     place.remove_empty_folders(DELETING).await?;

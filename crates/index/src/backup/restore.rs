@@ -115,13 +115,10 @@ async fn copy_shard(
 
 /// Removes files of shards that the snapshot does not name, which interrupted copying leaves.
 async fn remove_others(place: &Storage, named: &BTreeSet<String>) -> Result<()> {
-    for name in place.files(WRITING).await?.into_keys() {
-        // The settings lie beside the shards.
-        if name.contains('/') && !named.contains(&name) {
-            place.remove_file(&name, WRITING).await?;
-        }
-    }
-    Ok(())
+    let found = place.files(WRITING).await?.into_keys();
+    // The settings lie beside the shards.
+    let others = found.filter(|name| name.contains('/') && !named.contains(name));
+    place.remove_files(others, WRITING).await
 }
 
 /// Forgets documents, down to the bytes on disk. Returns how many existed.

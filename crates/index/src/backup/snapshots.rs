@@ -116,9 +116,8 @@ impl Snapshots {
         }
         // These files are of states that were newer when they were copied. They may hold documents
         // that were forgotten since.
-        for left in found.keys().filter(|name| !named.contains(*name)) {
-            place.remove_file(left, WRITING).await?;
-        }
+        let left = found.into_keys().filter(|name| !named.contains(name));
+        place.remove_files(left, WRITING).await?;
         let description = Description::new(corpus.clone(), shards, taken_at);
         if !place.put_new_file(DESCRIPTION, to_json(&description)?, WRITING).await? {
             self.check_free(&description.corpus.name, name).await?;

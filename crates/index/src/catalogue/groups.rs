@@ -67,11 +67,12 @@ impl Groups {
 
     /// Returns the totals of what a caller sees.
     pub(crate) fn counts(&self, access: &Access) -> Counts {
-        let mut total = Counts::default();
-        for (_, group) in self.0.iter().filter(|(needed, _)| access.admits(needed)) {
-            total += group.counts;
-        }
-        total
+        sum(self.0.iter().map(|(needed, group)| (needed, &group.counts)), access)
+    }
+
+    /// Returns the totals of each group.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals(self.0.iter().map(|(needed, group)| (needed.clone(), group.counts)).collect())
     }
 
     /// Returns a page of the documents that a caller sees, by id. Takes as long as there are
@@ -108,6 +109,26 @@ impl Groups {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Totals of the documents that require the same labels, for as long as nothing is written. They
+/// hold no documents.
+#[derive(Clone, Debug, Default)]
+pub struct Totals(Vec<(Labels, Counts)>);
+
+impl Totals {
+    /// Returns the totals of what a caller sees.
+    pub fn counts(&self, access: &Access) -> Counts {
+        sum(self.0.iter().map(|(needed, counts)| (needed, counts)), access)
+    }
+}
+
+fn sum<'a>(groups: impl Iterator<Item = (&'a Labels, &'a Counts)>, access: &Access) -> Counts {
+    let mut total = Counts::default();
+    for (_, counts) in groups.filter(|(needed, _)| access.admits(needed)) {
+        total += *counts;
+    }
+    total
 }
 
 fn place(state: DocumentState) -> usize {

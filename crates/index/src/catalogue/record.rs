@@ -9,7 +9,7 @@ use clew_core::{
     Timestamp, Version,
 };
 
-use crate::values::facts::{ChunkFacts, Facts, NodeFacts, SourceFacts};
+use crate::values::facts::{ChunkFacts, Facts, Growing, NodeFacts, SourceFacts};
 
 /// Recipes of what should be derived from documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(crate) struct DocumentRecord {
     pub facts: Facts,
     /// Index of the live entry of `facts.chunks`.
     live: Option<usize>,
+    /// Index of the entry of `facts.chunks` that is being written in parts and still wanted.
+    growing: Option<usize>,
     /// Whether the newest version has no searchable chunks.
     is_due: bool,
     /// Whether the chunks of the newest version do not meet the wanted recipes.
@@ -60,6 +62,14 @@ impl DocumentRecord {
             .is_some_and(|newest| live.is_none_or(|i| facts.chunks[i].version != newest.version));
         let is_outdated =
             !is_due && live.is_some_and(|i| !wanted.chunks.are_met_by(facts.chunks[i].recipe));
+        let due = facts.sources.last().filter(|_| is_due || is_outdated);
+        let growing = facts.growing.filter(|of| {
+            of.recipe == wanted.chunks.wanted && due.is_some_and(|due| due.version == of.version)
+        });
+        let growing = growing.and_then(|of| {
+            let is_of = |it: &ChunkFacts| (it.version, it.recipe) == (of.version, of.recipe);
+            facts.chunks.iter().position(is_of)
+        });
         let live_version = live.map(|i| facts.chunks[i].version);
         let structure = (0..facts.nodes.len())
             .filter(|&i| {
@@ -75,7 +85,7 @@ impl DocumentRecord {
         let of_live = facts.sources.iter().find(|source| Some(source.version) == live_version);
         let of_newest = facts.sources.last().map_or_else(Labels::default, |it| it.labels.clone());
         let needs = of_live.map_or_else(|| of_newest.clone(), |it| of_newest.union(&it.labels));
-        Self { id, facts, live, is_due, is_outdated, structure, is_structure_due, needs }
+        Self { id, facts, live, growing, is_due, is_outdated, structure, is_structure_due, needs }
     }
 
     /// Returns the row of the newest accepted version. Returns `None` for a forgotten document of
@@ -181,11 +191,17 @@ impl DocumentRecord {
             .filter(move |&version| Some(version) != live && Some(version) != newest)
     }
 
-    /// Returns the chunks that no search may find. Their rows are to be swept.
+    /// Returns the chunks that no search may find, now or once all of them are written. Their rows
+    /// are to be swept.
     pub(crate) fn orphans(&self) -> impl Iterator<Item = &ChunkFacts> {
-        let live = self.live;
+        let kept = [self.live, self.growing];
         let chunks = self.facts.chunks.iter().enumerate();
-        chunks.filter(move |&(i, _)| Some(i) != live).map(|(_, facts)| facts)
+        chunks.filter(move |&(i, _)| !kept.contains(&Some(i))).map(|(_, facts)| facts)
+    }
+
+    /// Returns how far the chunks that are due are written, if they are written in parts.
+    pub(crate) fn growing(&self) -> Option<Growing> {
+        self.facts.growing.filter(|_| self.growing.is_some())
     }
 
     /// Returns the nodes that are neither visible nor of use for a tree that is to be made. Their
@@ -288,6 +304,7 @@ mod tests {
         let facts = Facts {
             sources: sources.iter().map(|&version| source(version)).collect(),
             chunks: chunks.to_vec(),
+            growing: None,
             nodes: Vec::new(),
             failure: None,
         };

@@ -11,9 +11,11 @@ use clew_core::{
     DocumentId, DocumentStatus, EncoderIdentity, ListQuery, MemoryFailure, MemoryPart,
     MemoryRecord, Reembedded, StoredDocument, Timestamp, Version,
 };
+use lancedb::datafusion::prelude::Expr;
 use lancedb::query::{QueryBase, Select};
 use tokio::sync::watch;
 
+use crate::catalogue::groups::Totals;
 use crate::error::{Operation, Result};
 use crate::read::check;
 use crate::read::search::{self, texts};
@@ -29,6 +31,12 @@ use crate::table::filter;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 use crate::values::due::{DueDocument, Lag};
+
+/// Memory of an open shard without documents, and of each document and chunk that it has: measured
+/// and rounded up.
+const OPEN_BYTES: u64 = 1 << 20;
+const DOCUMENT_BYTES: u64 = 1_500;
+const CHUNK_BYTES: u64 = 100;
 
 /// Reader for the shard's own work, whatever labels documents require. Cheap to clone. Never waits
 /// for the writer.
@@ -192,8 +200,8 @@ impl ShardReader {
         self.snapshot().catalogue.reembedded()
     }
 
-    /// Returns the vectors of a model that the chunks of documents have, by key text. Leaves out
-    /// chunks that have none.
+    /// Returns the vectors of a model that the chunks of documents have, by key text, for those of
+    /// `texts` that have one.
     ///
     /// # Errors
     /// Returns a storage error.
@@ -201,6 +209,7 @@ impl ShardReader {
         &self,
         encoder: &EncoderIdentity,
         documents: &[DocumentId],
+        texts: &[&str],
     ) -> Result<HashMap<String, Vec<f32>>> {
         let snapshot = self.snapshot();
         let mut found = HashMap::new();
@@ -208,12 +217,15 @@ impl ShardReader {
         if documents.is_empty() {
             return Ok(found);
         }
+        let texts: HashSet<&str> = texts.iter().copied().collect();
         let query = snapshot.chunks.query().only_if_expr(filter::documents(documents));
         let query = query.select(Select::columns(&[column::KEY_TEXT, vectors.name.as_str()]));
         scan(TableKind::Chunks, query, |batch| {
             let rows = Rows::new(TableKind::Chunks, batch);
             let made = rows.key_texts()?.into_iter().zip(rows.lists::<Float32Type>(&vectors.name)?);
-            found.extend(made.filter(|(_, vector)| vector.len() == vectors.dimension));
+            found.extend(made.filter(|(text, vector)| {
+                vector.len() == vectors.dimension && texts.contains(text.as_str())
+            }));
             Ok(())
         })
         .await?;
@@ -241,6 +253,19 @@ impl ShardReader {
         self.snapshot().catalogue.counts(&Access::all())
     }
 
+    /// Returns the totals of all documents in a form that needs no tables, for as long as nothing
+    /// is written.
+    pub fn totals(&self) -> Totals {
+        self.snapshot().catalogue.totals()
+    }
+
+    /// Estimates the bytes of memory that the open shard takes, beside those that
+    /// [`crate::SearchMemory`] bounds.
+    pub fn memory_bytes(&self) -> u64 {
+        let counts = self.counts();
+        OPEN_BYTES + counts.accepted * DOCUMENT_BYTES + counts.chunks * CHUNK_BYTES
+    }
+
     /// Returns how much is still to be derived.
     pub fn lag(&self) -> Lag {
         self.snapshot().catalogue.lag()
@@ -264,7 +289,29 @@ impl ShardReader {
     /// # Errors
     /// Returns a storage error.
     pub async fn older_than(&self, oldest: Timestamp, limit: usize) -> Result<Vec<DocumentId>> {
-        older_than(&self.snapshot(), oldest, limit).await
+        let before = Some(filter::older_than(oldest));
+        let mut found = Vec::new();
+        newest_versions(&self.snapshot(), before, |id, _| {
+            if found.len() < limit {
+                found.push(id);
+            }
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// Returns the time before which [`Self::older_than`] finds nothing, or `None` if there are no
+    /// documents. Reads two columns of all rows of `sources`.
+    ///
+    /// # Errors
+    /// Returns a storage error.
+    pub async fn oldest(&self) -> Result<Option<Timestamp>> {
+        let mut oldest = None;
+        newest_versions(&self.snapshot(), None, |_, time| {
+            oldest = Some(oldest.map_or(time, |oldest: Timestamp| oldest.min(time)));
+        })
+        .await?;
+        Ok(oldest)
     }
 }
 
@@ -379,26 +426,30 @@ impl ShardView {
     }
 }
 
-/// Returns documents whose newest version has an event time, or else was accepted, before a time.
-async fn older_than(
+/// Calls `found` with each document whose newest version `wanted` selects, and with that version's
+/// event time, or else the time at which it was accepted.
+async fn newest_versions(
     snapshot: &Snapshot,
-    oldest: Timestamp,
-    limit: usize,
-) -> Result<Vec<DocumentId>> {
-    let columns = [column::DOCUMENT_ID, column::VERSION];
-    let query = snapshot.sources.query().only_if_expr(filter::older_than(oldest));
-    let mut found = Vec::new();
-    scan(TableKind::Sources, query.select(Select::columns(&columns)), |batch| {
-        for (id, version) in Rows::new(TableKind::Sources, batch).versions()? {
+    wanted: Option<Expr>,
+    mut found: impl FnMut(DocumentId, Timestamp) + Send,
+) -> Result<()> {
+    let columns = [column::DOCUMENT_ID, column::VERSION, column::EVENT_TIME, column::ACCEPTED_AT];
+    let query = snapshot.sources.query().select(Select::columns(&columns));
+    let query = match wanted {
+        Some(wanted) => query.only_if_expr(wanted),
+        None => query,
+    };
+    scan(TableKind::Sources, query, |batch| {
+        let rows = Rows::new(TableKind::Sources, batch);
+        for ((id, version), time) in rows.versions()?.into_iter().zip(rows.dates()?) {
             let newest = snapshot.catalogue.get(&id).and_then(|record| record.newest());
-            if found.len() < limit && newest.is_some_and(|newest| newest.version == version) {
-                found.push(id);
+            if newest.is_some_and(|newest| newest.version == version) {
+                found(id, time);
             }
         }
         Ok(())
     })
-    .await?;
-    Ok(found)
+    .await
 }
 
 pub(crate) async fn read_sources(

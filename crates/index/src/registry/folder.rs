@@ -432,13 +432,13 @@ mod tests {
         assert!(matches!(other.get(&name).await, Err(Error::CorpusNotFound(_))));
         assert!(matches!(other.retire(&name).await, Err(Error::CorpusNotFound(_))));
         assert!(matches!(other.create(&settings("a", 0)).await, Err(Error::CorpusExists(_))));
-        let retired = other.retired().await.unwrap();
+        let retired = other.list_all().await.unwrap().retired;
         assert_eq!(
             retired.iter().map(|(settings, _)| settings).collect::<Vec<_>>(),
             [&settings("a", 0)]
         );
         other.delete(&name).await.unwrap();
-        assert!(corpora.retired().await.unwrap().is_empty());
+        assert!(corpora.list_all().await.unwrap().retired.is_empty());
         corpora.create(&settings("a", 0)).await.unwrap();
     }
 

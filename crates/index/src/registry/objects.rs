@@ -21,7 +21,8 @@ use object_store::{ObjectMeta, UpdateVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::registry::format::{CORPORA, Registered, damaged, from_json, to_json};
+use crate::registry::Listed;
+use crate::registry::format::{CORPORA, damaged, from_json, to_json};
 use crate::storage::Storage;
 use crate::storage::objects::{Objects, PARALLEL};
 use crate::storage::unique::unique;
@@ -53,7 +54,7 @@ struct Register {
 }
 
 /// Register in a listing.
-struct Listed {
+struct ListedRegister {
     name: CorpusName,
     register: Result<Register>,
     /// Time since it was written.
@@ -203,13 +204,23 @@ impl ObjectRegistry {
         }
     }
 
-    pub async fn list(&self) -> Result<Vec<Registered>> {
-        let registers = self.registers().await?.into_iter();
-        let corpora = registers.filter_map(|Listed { name, register, .. }| match register {
-            Ok(register) if register.state != State::Live => None,
-            register => Some((name, register.map(|register| register.settings))),
-        });
-        Ok(corpora.collect())
+    pub async fn list_all(&self) -> Result<Listed> {
+        let mut listed = Listed { corpora: Vec::new(), retired: Vec::new() };
+        for ListedRegister { name, register, age } in self.registers().await? {
+            match register {
+                Ok(Register { state: State::Live, settings, .. }) => {
+                    listed.corpora.push((name, Ok(settings)));
+                }
+                Ok(Register { state: State::Retired, settings, .. }) => {
+                    listed.retired.push((settings, age));
+                }
+                Ok(Register { state: State::Restoring | State::Deleted, .. }) => {}
+                // Unreadable settings do not tell which shards exist. Such a corpus stays for a
+                // person to look at.
+                Err(error) => listed.corpora.push((name, Err(error))),
+            }
+        }
+        Ok(listed)
     }
 
     /// Returns whether the corpus existed.
@@ -225,17 +236,6 @@ impl ObjectRegistry {
 
     pub async fn is_retired(&self, name: &CorpusName) -> Result<bool> {
         Ok(self.read(name).await?.is_some_and(|(found, _)| found.state == State::Retired))
-    }
-
-    pub async fn retired(&self) -> Result<Vec<(CorpusSettings, Duration)>> {
-        let registers = self.registers().await?.into_iter();
-        // Unreadable settings do not tell which shards exist. Such a corpus stays for a person to
-        // look at.
-        let retired = registers.filter_map(|Listed { register, age, .. }| {
-            let register = register.ok().filter(|found| found.state == State::Retired)?;
-            Some((register.settings, age))
-        });
-        Ok(retired.collect())
     }
 
     /// Returns whether the corpus existed.
@@ -281,7 +281,7 @@ impl ObjectRegistry {
     }
 
     /// Returns all registers, by name. One listing tells which of them have to be read.
-    async fn registers(&self) -> Result<Vec<Listed>> {
+    async fn registers(&self) -> Result<Vec<ListedRegister>> {
         let listed = self.corpora.list(LISTING).await?.objects;
         let named = listed.into_iter().filter_map(|object| Some((name_of(&object)?, object)));
         let read = |(name, object): (CorpusName, ObjectMeta)| async move {
@@ -292,7 +292,7 @@ impl ObjectRegistry {
                 (&object.e_tag, self.known().get(&name))
                 && tag == known_tag
             {
-                return Listed { name, register: Ok(register.clone()), age };
+                return ListedRegister { name, register: Ok(register.clone()), age };
             }
             let register = match self.read(&name).await {
                 Ok(Some((register, version))) => {
@@ -304,9 +304,9 @@ impl ObjectRegistry {
                 Ok(None) => Err(damaged(&name, "it was removed".into())),
                 Err(error) => Err(error),
             };
-            Listed { name, register, age }
+            ListedRegister { name, register, age }
         };
-        let mut registers: Vec<Listed> =
+        let mut registers: Vec<ListedRegister> =
             futures::stream::iter(named).map(read).buffer_unordered(PARALLEL).collect().await;
         registers.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(registers)
@@ -380,10 +380,10 @@ mod tests {
         assert!(matches!(a.get(&name).await, Err(Error::CorpusNotFound(_))));
         assert!(matches!(a.create(&settings("notes", 2)).await, Err(Error::CorpusExists(_))));
         assert_eq!(listed(&a).await, [settings("a", 1)]);
-        assert_eq!(a.retired().await.unwrap()[0].0, settings("notes", 1));
+        assert_eq!(a.list_all().await.unwrap().retired[0].0, settings("notes", 1));
         a.delete(&name).await.unwrap();
         assert!(matches!(b.delete(&name).await, Err(Error::CorpusNotFound(_))));
-        assert!(b.retired().await.unwrap().is_empty());
+        assert!(b.list_all().await.unwrap().retired.is_empty());
         // The objects of the old corpus may still be under removal and must not be mixed up with
         // new ones.
         let error = b.create(&settings("notes", 1)).await.unwrap_err();
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(begin(2, "x").await.unwrap().0, settings("a", 1));
         assert_eq!(begin(3, "y").await.unwrap().0, settings("a", 3));
         assert!(!finish(1, "x").await);
-        assert!(corpora.list().await.unwrap().is_empty());
+        assert!(corpora.list_all().await.unwrap().corpora.is_empty());
         // Opening the registry does not touch a corpus that is being restored.
         let place = corpora.shard_place(&settings("a", 3), ShardIndex(0));
         place.put_mark("something", "test").await.unwrap();
@@ -541,7 +541,7 @@ mod tests {
             store.put(&path, Bytes::copy_from_slice(bad.as_bytes()).into()).await.unwrap();
             // A registry that is opened now also serves the other corpora.
             for corpora in [&corpora, &registry(&store).await] {
-                let mut found = corpora.list().await.unwrap();
+                let mut found = corpora.list_all().await.unwrap().corpora;
                 let (name, unreadable) = found.remove(1);
                 assert_eq!(name.as_str(), "b");
                 let error: clew_core::Error = unreadable.unwrap_err().into();
@@ -549,7 +549,7 @@ mod tests {
                 assert_eq!(found[0].1.as_ref().unwrap(), &settings("a", 1));
                 let error: clew_core::Error = corpora.get(&name).await.unwrap_err().into();
                 assert_eq!(error.reason(), reason);
-                assert_eq!(corpora.retired().await.unwrap().len(), 1);
+                assert_eq!(corpora.list_all().await.unwrap().retired.len(), 1);
             }
         }
         store.put(&path, written.into()).await.unwrap();

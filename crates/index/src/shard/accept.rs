@@ -1,6 +1,9 @@
 //! Accepts documents.
 
-use clew_core::{Accepted, Access, Document, IfThere, Novelty, StoredDocument, Timestamp, Version};
+use clew_core::{
+    Accepted, Access, ContentHash, Document, DocumentId, IfThere, Novelty, StoredDocument,
+    Timestamp, Version,
+};
 
 use crate::error::Result;
 use crate::shard::ShardWriter;
@@ -49,7 +52,8 @@ impl ShardWriter {
         let mut accepted = Vec::with_capacity(offers.len());
         let mut changed = Vec::new();
         for offer in offers {
-            let (novelty, newest) = match self.compare(&offer) {
+            let content_hash = offer.document.content_hash();
+            let (novelty, newest) = match self.compare(&offer, content_hash) {
                 Ok(compared) => compared,
                 Err(refused) => {
                     accepted.push(Err(refused));
@@ -61,7 +65,8 @@ impl ShardWriter {
                 _ => {
                     let version = Version::next(now, newest);
                     let document = offer.document;
-                    changed.push(StoredDocument { document, version, accepted_at: now });
+                    let stored = StoredDocument { document, version, accepted_at: now };
+                    changed.push((stored, content_hash));
                     version
                 }
             };
@@ -72,7 +77,7 @@ impl ShardWriter {
             // documents.
             self.sources.confirm_owned().await?;
         } else {
-            self.write_sources(&changed).await?;
+            self.write_sources(changed).await?;
         }
         self.end_write();
         Ok(accepted)
@@ -83,38 +88,45 @@ impl ShardWriter {
     fn compare(
         &self,
         Offer { document, access, if_there }: &Offer,
+        content_hash: ContentHash,
     ) -> std::result::Result<(Novelty, Option<Version>), clew_core::Error> {
         let Some(record) = self.catalogue.get(&document.id) else {
             return Ok((Novelty::New, None));
         };
         access.check_replaced(record.needs())?;
         let Some(newest) = record.newest() else { return Ok((Novelty::New, None)) };
-        if newest.content_hash == document.content_hash() {
+        if newest.content_hash == content_hash {
             return Ok((Novelty::Unchanged, Some(newest.version)));
         }
         if_there.check_replaced()?;
         Ok((Novelty::Replaced, Some(newest.version)))
     }
 
-    async fn write_sources(&mut self, changed: &[StoredDocument]) -> Result<()> {
-        let mut batches = Vec::new();
-        let mut rest = changed;
-        while !rest.is_empty() {
-            let (some, others) = rest.split_at(fitting(rest));
-            batches.push(rows::sources::batch(some)?);
-            rest = others;
-        }
-        self.sources.append(batches).await?;
-        self.sources.sync().await?;
-        for stored in changed {
+    async fn write_sources(
+        &mut self,
+        mut changed: Vec<(StoredDocument, ContentHash)>,
+    ) -> Result<()> {
+        let facts = |(stored, content_hash): &(StoredDocument, ContentHash)| {
             let facts = SourceFacts {
                 version: stored.version,
-                content_hash: stored.document.content_hash(),
+                content_hash: *content_hash,
                 accepted_at: stored.accepted_at,
                 bytes: stored.document.text.len() as u64,
                 labels: stored.document.labels.clone(),
             };
-            self.catalogue.change(&stored.document.id, |known| known.sources.push(facts));
+            (stored.document.id.clone(), facts)
+        };
+        let facts: Vec<(DocumentId, SourceFacts)> = changed.iter().map(facts).collect();
+        let mut batches = Vec::new();
+        while !changed.is_empty() {
+            let others = changed.split_off(fitting(&changed));
+            batches.push(rows::sources::batch(changed)?);
+            changed = others;
+        }
+        self.sources.append(batches).await?;
+        self.sources.sync().await?;
+        for (id, facts) in facts {
+            self.catalogue.change(&id, |known| known.sources.push(facts));
         }
         self.publish().await
     }

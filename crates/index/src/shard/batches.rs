@@ -1,8 +1,8 @@
 //! Cuts of what is written in one commit into batches of rows.
 
-use clew_core::StoredDocument;
+use clew_core::{ContentHash, StoredDocument};
 
-use crate::values::derived::{DerivedDocument, EmbeddedChunk};
+use crate::values::derived::{ChunksOf, EmbeddedChunk};
 
 /// Maximum bytes of text in one batch of rows: text columns count bytes in 32 bits.
 const BATCH_BYTES: usize = 256 << 20;
@@ -12,13 +12,13 @@ pub(super) trait TextSize {
     fn text_bytes(&self) -> usize;
 }
 
-impl TextSize for StoredDocument {
+impl TextSize for (StoredDocument, ContentHash) {
     fn text_bytes(&self) -> usize {
-        self.document.text.len() + self.document.title.len()
+        self.0.document.text.len() + self.0.document.title.len()
     }
 }
 
-impl TextSize for DerivedDocument {
+impl TextSize for ChunksOf<'_> {
     fn text_bytes(&self) -> usize {
         let title = self.document.title.len();
         let row = |row: &EmbeddedChunk| row.chunk.span.len().max(row.chunk.key_text.len()) + title;

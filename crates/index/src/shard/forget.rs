@@ -108,10 +108,8 @@ impl ShardWriter {
             // The files existed before this check, so no later owner is writing them.
             self.sources.confirm_owned().await?;
         }
-        for name in unfinished {
-            self.place().remove_file(&name, FINDING).await?;
-            files.remove(&name);
-        }
+        files.retain(|name, _| !is_unfinished(name));
+        self.place().remove_files(unfinished, FINDING).await?;
         Ok(files)
     }
 

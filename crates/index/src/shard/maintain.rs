@@ -472,7 +472,10 @@ impl ShardWriter {
             (Pruning::Leaving(removal, present), Some(Outcome::Released(true))) => {
                 (Pruning::Removing, Kind::Remove(removal, present))
             }
-            (Pruning::Removing, Some(Outcome::Removed)) => return Ok(Step::Finished),
+            (Pruning::Removing, Some(Outcome::Removed)) => {
+                self.table(kind).lost_versions();
+                return Ok(Step::Finished);
+            }
             _ => return Ok(Step::Postponed),
         };
         *state = next;

@@ -75,10 +75,7 @@ impl ShardWriter {
         }
         // Only files that were listed before are removed, so none of a later owner.
         self.sources.confirm_owned().await?;
-        for name in others {
-            self.memories.remove_other(&name).await?;
-        }
-        Ok(())
+        self.memories.remove_others(others).await
     }
 
     /// Removes the memories that cover any of these documents, in any version.

@@ -56,12 +56,14 @@ impl ShardWriter {
         for id in ids {
             let Some(record) = self.catalogue.get(id).cloned() else { continue };
             let superseded: Vec<_> = record.superseded().collect();
-            let live = record.live().cloned();
+            let swept: Vec<ChunkFacts> = record.orphans().cloned().collect();
+            let growing = record.growing();
             let drop_failure = record.failure_is_outdated(wanted);
             let orphans: Vec<NodeFacts> = record.orphan_nodes(wanted).copied().collect();
             self.catalogue.change(id, |facts| {
                 facts.sources.retain(|source| !superseded.contains(&source.version));
-                facts.chunks = live.into_iter().collect();
+                facts.chunks.retain(|chunks| !swept.contains(chunks));
+                facts.growing = growing;
                 facts.nodes.retain(|nodes| !orphans.contains(nodes));
                 if drop_failure {
                     facts.failure = None;

@@ -11,7 +11,7 @@
 //! table is opened. The engine's version hint is only a hint and is not synced again when it
 //! changes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -147,6 +147,18 @@ fn manifests(table_folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// Makes the names in `folder` survive a power cut.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
+}
+
+/// Removes files, some of which may be gone already, so that they stay gone after a power cut.
+pub(crate) fn remove_files(paths: &[PathBuf]) -> io::Result<()> {
+    for path in paths {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+    }
+    let folders: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+    folders.into_iter().try_for_each(sync_folder)
 }
 
 /// Creates `folder` and its missing parents. Each name survives a power cut.

@@ -77,9 +77,9 @@ impl ErasureMark {
 
     /// Removes the marks that are known.
     pub(crate) async fn clear(&mut self) -> Result<()> {
-        while let Some(name) = self.set.first() {
-            self.shard.remove_file(name, "end the erasure").await?;
-            self.set.pop_first();
+        if !self.set.is_empty() {
+            self.shard.remove_files(self.set.iter().cloned(), "end the erasure").await?;
+            self.set.clear();
         }
         self.seen.note(false);
         Ok(())

@@ -130,9 +130,8 @@ impl MemoryFiles {
             return Ok(0);
         }
         self.records.send_replace(Arc::new(kept));
-        for record in &removed {
-            self.place.remove_file(&file(&record.key), "remove a memory").await?;
-        }
+        let files = removed.iter().map(|record| file(&record.key));
+        self.place.remove_files(files, "remove memories").await?;
         Ok(removed.len())
     }
 
@@ -146,9 +145,9 @@ impl MemoryFiles {
         Ok(others)
     }
 
-    /// Removes a file that is no memory.
-    pub(crate) async fn remove_other(&self, name: &str) -> Result<()> {
-        self.place.remove_file(name, "remove what is no memory").await
+    /// Removes files that are no memories.
+    pub(crate) async fn remove_others(&self, names: Vec<String>) -> Result<()> {
+        self.place.remove_files(names, "remove what is no memory").await
     }
 }
 

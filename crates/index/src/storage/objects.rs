@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 use lance_io::object_store::{
     DEFAULT_CLOUD_IO_PARALLELISM, DEFAULT_DOWNLOAD_RETRY_COUNT, ObjectStoreParams,
     ObjectStoreProvider, ObjectStoreRegistry,
@@ -26,7 +27,7 @@ use crate::storage::session::{IndexMemory, session};
 /// Scheme of the addresses by which the storage engine finds the store. Never shown.
 const SCHEME: &str = "s3";
 
-/// Number of objects that are read or removed at once.
+/// Number of objects that are read at once.
 pub(crate) const PARALLEL: usize = 16;
 
 /// All objects whose names begin with a prefix.
@@ -178,29 +179,30 @@ impl Objects {
         }
     }
 
-    /// Removes an object. It may be gone already.
-    pub(crate) async fn remove(&self, name: &str, doing: &'static str) -> Result<()> {
-        self.remove_path(&self.path(name)).await.map_err(|error| Error::of_object(doing, error))
+    /// Removes objects, some of which may be gone already.
+    pub(crate) async fn remove_paths(&self, paths: Vec<Path>, doing: &'static str) -> Result<()> {
+        let paths = futures::stream::iter(paths).map(Ok).boxed();
+        removed(self.store.delete_stream(paths)).await.map_err(|it| Error::of_object(doing, it))
     }
 
     /// Removes all objects.
     pub(crate) async fn remove_all(&self, doing: &'static str) -> Result<()> {
-        let removed = self
-            .store
-            .list(Some(&self.prefix))
-            .map_ok(|object| async move { self.remove_path(&object.location).await })
-            .try_buffer_unordered(PARALLEL)
-            .try_collect::<()>()
-            .await;
-        removed.map_err(|error| Error::of_object(doing, error))
+        let paths = self.store.list(Some(&self.prefix)).map_ok(|object| object.location).boxed();
+        removed(self.store.delete_stream(paths)).await.map_err(|it| Error::of_object(doing, it))
     }
+}
 
-    async fn remove_path(&self, path: &Path) -> object_store::Result<()> {
-        match self.store.delete(path).await {
-            Err(object_store::Error::NotFound { .. }) => Ok(()),
-            removed => removed,
+/// Waits until objects are removed. Those that do not exist count as removed.
+async fn removed(
+    mut removing: BoxStream<'static, object_store::Result<Path>>,
+) -> object_store::Result<()> {
+    while let Some(removed) = removing.next().await {
+        match removed {
+            Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
+    Ok(())
 }
 
 /// Gives the storage engine an existing store.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use clew_core::ClockOffset;
 use futures::future::try_join_all;
+use object_store::ObjectStoreExt as _;
 
 use crate::error::{Error, Result};
 use crate::storage::objects::Objects;
@@ -141,6 +142,8 @@ async fn probe(root: &Storage, place: &Storage) -> Result<Probed> {
         let expected =
             "of several who write a new object of one name at the same time one succeeds at most";
         holds(winners(objects).await? <= 1, expected, "several of them did");
+        let expected = "a put tells the tag that the object has (`ETag`)";
+        holds(tells_tags(objects).await?, expected, "another tag");
         if let Some(found) = objects.get("a", DOING).await? {
             let old = Some(found.version);
             let swapped = objects.swap("a", old.clone(), &second, DOING).await?;
@@ -173,6 +176,17 @@ async fn winners(objects: &Objects) -> Result<usize> {
         objects.swap("b", None, &Bytes::from(racer.to_string()), DOING).await
     });
     Ok(try_join_all(racers).await?.into_iter().filter(|is_mine| *is_mine).count())
+}
+
+/// Returns whether the tag that a put tells, if it does, is that of the object.
+async fn tells_tags(objects: &Objects) -> Result<bool> {
+    let (store, path) = (objects.store(), objects.path("c"));
+    let tags = async {
+        let put = store.put(&path, "tagged".into()).await?;
+        Ok((put.e_tag, store.head(&path).await?.e_tag))
+    };
+    let (told, found) = tags.await.map_err(|error| Error::of_object(DOING, error))?;
+    Ok(told.is_none() || told == found)
 }
 
 /// Returns when the storage says that the file was written.

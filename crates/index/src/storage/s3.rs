@@ -18,6 +18,9 @@ use object_store::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::storage::bulk::BulkRemoval;
+use crate::storage::requests::StorageRequest;
+
 /// Maximum time to establish a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum time for which a server may send nothing. A network that is cut loses requests silently,
@@ -126,16 +129,17 @@ impl ObjectStoreSettings {
         if self.allow_http {
             builder = builder.with_allow_http(true);
         }
-        let store = builder
+        let builder = builder
             .with_virtual_hosted_style_request(self.virtual_hosted)
             // The fence and the registry depend on conditional puts.
             .with_conditional_put(S3ConditionalPut::ETagMatch)
-            // One by one, which every server supports.
-            .with_disable_bulk_delete(true)
             .with_retry(retry)
-            .with_http_connector(Connector)
-            .build()?;
-        Ok(Arc::new(store))
+            .with_http_connector(Connector);
+        let store = builder.clone().with_disable_bulk_delete(true).build()?;
+        let credentials = Arc::clone(store.credentials());
+        let in_bulk =
+            builder.with_credentials(credentials).with_disable_bulk_delete(false).build()?;
+        Ok(Arc::new(BulkRemoval::new(Arc::new(store), Arc::new(in_bulk))))
     }
 }
 
@@ -172,6 +176,8 @@ struct Client(reqwest::Client);
 impl HttpService for Client {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
+        StorageRequest::of(&parts.method, parts.uri.query()).count();
+        tracing::trace!(method = %parts.method, uri = %parts.uri, "request to the object store");
         let answered = self
             .0
             .request(parts.method, parts.uri.to_string())

@@ -12,6 +12,9 @@ const COMPACTED_AT_ONCE: u64 = 16 << 20;
 /// rows with a few large ones would take long to compact. The maximum is the engine's own default.
 const ROWS_OF_A_BATCH: (u64, u64) = (8, 8192);
 
+/// Most stored bytes of the minimum of rows. A batch of larger rows has fewer of them.
+const MOST_OF_FEWEST: u64 = 160 << 20;
+
 /// Returns the rows and the stored bytes of a fragment.
 pub(super) fn size_of(fragment: &Fragment) -> (u64, u64) {
     let files = fragment.files.iter().filter_map(|file| file.file_size_bytes.get());
@@ -27,6 +30,7 @@ pub(super) fn rows_of_a_batch(fragments: impl Iterator<Item = (u64, u64)>, cores
     let largest = divided.map(|(rows, bytes)| bytes / rows.max(1)).max();
     let rows = COMPACTED_AT_ONCE / cores.max(1) as u64 / largest.unwrap_or(0).max(1);
     let (fewest, most) = ROWS_OF_A_BATCH;
+    let fewest = (MOST_OF_FEWEST / largest.unwrap_or(0).max(1)).clamp(1, fewest);
     rows.clamp(fewest, most) as usize
 }
 
@@ -48,6 +52,9 @@ mod tests {
         // Documents of 128 KiB, and of 16 MiB.
         check(&[(800, 100 * MIB), (100_000, 100 * MIB)], 1, 128);
         check(&[(6, 100 * MIB)], 1, 8);
+        // Documents of 64 MiB, and of 256 MiB.
+        check(&[(3, 192 * MIB)], 2, 2);
+        check(&[(2, 512 * MIB)], 2, 1);
         // One document of 16 MiB, which is a batch by itself, beside many small ones.
         check(&[(1, 16 * MIB), (100_000, 100 * MIB)], 1, 8192);
     }

@@ -36,7 +36,11 @@
 //! and for S3-compatible storage that supports conditional puts (`If-None-Match`) and lists what
 //! was put.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use lance_io::object_store::ObjectStore;
 use lance_table::format::{IndexMetadata, Manifest, Transaction};
 use lance_table::io::commit::{
@@ -60,7 +64,7 @@ const MAX_UNDECIDED: usize = 16;
 /// Commit handler of one table of one owner.
 #[derive(Debug, Default)]
 pub(crate) struct Fence {
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
@@ -149,24 +153,30 @@ impl State {
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
             found => found?.bytes().await?,
         };
-        if manifests.contains(&found) && self.advance(&store, &base, naming).await? {
+        if manifests.contains(&found) && self.advance(&store, &base, naming, None).await? {
             return Ok(Some(found));
         }
         self.is_breached = true;
         Ok(None)
     }
 
-    /// Moves the tip to the version after it, whose manifest was found to be ours. Returns whether
-    /// readers see that version; see the module documentation.
+    /// Moves the tip to the version after it, whose manifest was found to be ours. `put` is the tag
+    /// that the storage gave it, if it told. Returns whether readers see that version; see the
+    /// module documentation.
     async fn advance(
         &mut self,
         store: &ObjectStore,
         base: &Path,
         naming: ManifestNamingScheme,
+        put: Tag,
     ) -> Result<bool> {
         let path = naming.manifest_path(base, self.tip + 1);
-        let (tip_is_there, tag) =
-            futures::try_join!(self.tip_is_there(store, base, naming), tag(store, &path))?;
+        let tag = match put {
+            // Nobody removes it before the tip, which is asked for now.
+            Some(_) => futures::future::ready(Ok(Some(put))).left_future(),
+            None => tag(store, &path).right_future(),
+        };
+        let (tip_is_there, tag) = futures::try_join!(self.tip_is_there(store, base, naming), tag)?;
         let Some(tip_tag) = tag.filter(|_| tip_is_there) else {
             self.is_breached = true;
             return Ok(false);
@@ -225,6 +235,25 @@ impl CommitHandler for Fence {
         true
     }
 
+    // Asked before each commit. If the tip is the version that the commit builds on, only another
+    // owner can have made later ones, and then the put of the next version is refused.
+    fn list_manifest_locations_since<'a>(
+        &self,
+        base: &Path,
+        store: &'a ObjectStore,
+        since: u64,
+    ) -> BoxStream<'a, Result<ManifestLocation>> {
+        let (state, base) = (Arc::clone(&self.state), base.clone());
+        let listed = async move {
+            let state = state.lock().await;
+            if state.tip == since && state.undecided.is_none() {
+                return futures::stream::empty().boxed();
+            }
+            ConditionalPutCommitHandler.list_manifest_locations_since(&base, store, since)
+        };
+        listed.flatten_stream().boxed()
+    }
+
     async fn commit(
         &self,
         manifest: &mut Manifest,
@@ -251,7 +280,7 @@ impl CommitHandler for Fence {
         undecided.manifests.push(bytes.clone());
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let ours = match store.inner.put_opts(&path, bytes.clone().into(), options).await {
-            Ok(_) => state.advance(store, base, naming).await?.then(|| bytes.clone()),
+            Ok(put) => state.advance(store, base, naming, put.e_tag).await?.then(|| bytes.clone()),
             // Even "already exists" may be about our own put, if it was repeated after its first
             // answer was lost.
             Err(error) => match state.settle().await? {

@@ -1,6 +1,7 @@
 //! Opens a table, and creates it if it does not exist.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use futures::FutureExt;
 use lance::dataset::{ReadParams, WriteParams};
@@ -36,7 +37,7 @@ impl Stored {
         let table = run(kind, Operation::Open, open).await?;
         let stored = run(kind, Operation::Open, table.schema()).await?;
         schema::check(kind, &stored, vectors)?;
-        let opened = Self { kind, table, fence, place, synced: None };
+        let opened = Self { kind, table, fence, place, oldest: AtomicU64::new(0), synced: None };
         opened.adopt().await?;
         Ok(opened)
     }

@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
 use lance::Dataset;
-use lance::dataset::cleanup::{CleanupFileKind, CleanupPolicy};
+use lance_table::io::manifest::read_manifest_indexes;
 use object_store::path::Path;
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 
-use crate::error::{Error, Operation, Result};
+use crate::error::{Operation, Result};
 use crate::storage::{Storage, on_files};
 use crate::table::Stored;
 use crate::table::engine::run;
 use crate::table::kind::TableKind;
+use crate::table::named_files::{Garbage, NamedFiles};
 
 /// Table config key that is set before old versions are removed, only to force a commit.
 const PRUNED: &str = "clew.pruned";
@@ -81,24 +82,17 @@ impl Removal {
     /// that no view of an older version is read any more.
     pub(crate) async fn remove(&self, present: Present) -> Result<()> {
         let dataset = &self.dataset;
-        let policy = CleanupPolicy {
-            before_version: Some(dataset.version_id()),
-            delete_unverified: true,
-            ..CleanupPolicy::default()
-        };
-        // Boxed: the engine's future is large and is part of the futures of all callers.
-        let explained = Box::pin(async {
-            let cleanup = dataset.cleanup(policy).with_max_candidate_files(usize::MAX);
-            Ok(cleanup.explain().await?)
-        });
-        let explained = run(self.kind, Operation::Prune, explained).await?;
+        let named = run(self.kind, Operation::Prune, self.named()).await?;
+        let folder = &dataset.branch_location().path;
         let (mut manifests, mut files) = (Vec::new(), Vec::new());
-        for file in explained.candidate_files {
-            let path = Path::parse(&file.path)
-                .map_err(|error| Error::of_table(self.kind, Operation::Prune, error.into()))?;
-            if present.0.contains(&path) {
-                let is_manifest = file.kind == CleanupFileKind::Manifest;
-                if is_manifest { &mut manifests } else { &mut files }.push(path);
+        for path in present.0 {
+            let Some(parts) = path.prefix_match(folder) else { continue };
+            let parts: Vec<_> = parts.collect();
+            let name: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
+            match named.garbage(&name.join("/")) {
+                Some(Garbage::Manifest) => manifests.push(path),
+                Some(Garbage::Other) => files.push(path),
+                None => {}
             }
         }
         let removed = async {
@@ -119,6 +113,19 @@ impl Removal {
         };
         run(self.kind, Operation::Prune, removed).await?;
         self.remove_empty_folders().await
+    }
+
+    /// Returns the files that the version names, also of indexes that this release cannot use.
+    async fn named(&self) -> lancedb::Result<NamedFiles> {
+        let dataset = &self.dataset;
+        let mut named = NamedFiles::of_dataset(dataset).await?;
+        let store = dataset.object_store(None).await?;
+        let indexes =
+            read_manifest_indexes(&store, dataset.manifest_location(), dataset.manifest()).await?;
+        for index in indexes {
+            named.indexes.entry(index.uuid.to_string()).or_default();
+        }
+        Ok(named)
     }
 
     /// Removes the empty folders of removed indexes. Each index has a folder of its own.

@@ -488,9 +488,12 @@ mod tests {
         table.ensure_text_index().await.unwrap();
         // Number 7 shares words with the others, and has some of its own.
         let text = |number| format!("shared words and own{number} and more{number} of them");
-        let documents: Vec<StoredDocument> =
-            (0..40).map(|number| source(number, text(number))).collect();
-        table.append(vec![rows::sources::batch(&documents).unwrap()]).await.unwrap();
+        let documents = (0..40).map(|number| {
+            let stored = source(number, text(number));
+            let hash = stored.document.content_hash();
+            (stored, hash)
+        });
+        table.append(vec![rows::sources::batch(documents.collect()).unwrap()]).await.unwrap();
         let index = kind.text_index().unwrap();
         let covered = Piece { covered: vec![0], ..Piece::default() };
         let rewriting = table.begin_rewriting(covered, vec![index.clone()], 0).await.unwrap();

@@ -108,6 +108,17 @@ impl<'a> Rows<'a> {
         Ok(times.is_valid(row).then(|| Timestamp::from_micros(times.value(row))))
     }
 
+    /// Returns the event time of each row of `sources`, or else the time at which it was accepted.
+    pub(crate) fn dates(&self) -> Result<Vec<Timestamp>> {
+        let date = |row| match self.time(column::EVENT_TIME, row)? {
+            Some(time) => Ok(time),
+            None => self
+                .time(column::ACCEPTED_AT, row)?
+                .ok_or_else(|| self.damaged("a document has no time")),
+        };
+        (0..self.batch.num_rows()).map(date).collect()
+    }
+
     /// Returns the lists of numbers in a column of fixed-size lists, one per row. A null becomes an
     /// empty list.
     pub(crate) fn lists<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<Vec<T::Native>>> {

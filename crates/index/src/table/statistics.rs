@@ -1,8 +1,11 @@
 //! Figures about a table.
 
-use crate::error::Result;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Operation, Result};
 use crate::storage::durable::MANIFESTS;
 use crate::table::Stored;
+use crate::table::named_files::version_of;
 use crate::table::schema::{IndexKind, IndexWanted};
 use crate::table::tiers::{self, FragmentSize};
 
@@ -33,8 +36,6 @@ impl Stored {
     /// Returns how much maintenance the table needs.
     pub(crate) async fn statistics(&self) -> Result<TableStatistics> {
         let sizes = self.sizes().await?;
-        // Counted by file name: the engine's list reads every manifest.
-        let names = self.place.join(MANIFESTS).names("count the table's versions").await?;
         let indexes = self.indexes().await?;
         let covered = self.covered(&besides_vectors(&indexes)).await?;
         let sum = |of: fn(&FragmentSize) -> u64| sizes.iter().map(of).sum::<u64>();
@@ -45,11 +46,31 @@ impl Stored {
             fragments: sizes.len() as u64,
             mergeable_fragments: tiers::mergeable(&sizes) as u64,
             holey_fragments: sizes.iter().filter(|size| size.is_holey()).count() as u64,
-            versions: names.iter().filter(|name| name.ends_with(".manifest")).count() as u64,
+            versions: self.versions().await?,
             indexes_missing: self.missing_indexes().await?.len() as u64,
             unindexed_rows: fresh.map(FragmentSize::live).sum(),
             bytes: sum(|size| size.bytes) + self.index_bytes().await?,
         })
+    }
+
+    /// Returns the number of stored versions. They are listed once and after each removal. Between
+    /// these, only this owner's commits add some.
+    async fn versions(&self) -> Result<u64> {
+        let newest = self.dataset(Operation::Read).await?.version_id();
+        let mut oldest = self.oldest.load(Ordering::Relaxed);
+        if oldest == 0 {
+            // By file name: the engine's list reads every manifest.
+            let names = self.place.join(MANIFESTS).names("count the table's versions").await?;
+            let stored = names.iter().filter_map(|name| version_of(&format!("{MANIFESTS}/{name}")));
+            oldest = stored.min().unwrap_or(newest);
+            self.oldest.store(oldest, Ordering::Relaxed);
+        }
+        Ok(newest.saturating_sub(oldest) + 1)
+    }
+
+    /// Forgets which versions are stored, because old ones were removed.
+    pub(crate) fn lost_versions(&self) {
+        self.oldest.store(0, Ordering::Relaxed);
     }
 }
 

@@ -21,10 +21,21 @@ pub(crate) struct ChunkFacts {
     pub recipe: Recipe,
     pub chunks: u64,
     pub tokens: u64,
-    /// Whether each ordinal from 0 is there once. One commit writes all chunks of a document, so
-    /// this is false only if two writers wrote the same document. The rows are then swept and made
-    /// again.
+    /// Whether each ordinal from 0 is there once. If not, and nobody is writing the others
+    /// ([`Growing`]), the rows are swept and made again.
     pub is_whole: bool,
+}
+
+/// Chunks of a document version that are being written in parts. Only the shard's writer knows of
+/// it: after a restart, nobody goes on with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Growing {
+    pub version: Version,
+    pub recipe: Recipe,
+    /// Number of chunks of the first part, which is written last.
+    pub first: u32,
+    /// Ordinal of the next chunk, unless there are no more but those of the first part.
+    pub next: u32,
 }
 
 /// Rows of `nodes` that one recipe made of one document version.
@@ -59,6 +70,8 @@ pub(crate) struct FailureFacts {
 pub(crate) struct Facts {
     pub sources: Vec<SourceFacts>,
     pub chunks: Vec<ChunkFacts>,
+    /// Which of the chunks are being written in parts.
+    pub growing: Option<Growing>,
     pub nodes: Vec<NodeFacts>,
     pub failure: Option<FailureFacts>,
 }

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{DocumentState, ErrorKind, ListQuery, SearchMode, Stage, Timestamp};
-use clew_index::{Error, Failure, ShardWriter, Storage, Takeover, Tuning};
+use clew_index::{DerivedDocument, Error, Failure, ShardWriter, Storage, Takeover, Tuning};
 use clew_testkit::{Fault, FaultyStore};
 use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-use crate::fixture::{Search, derive, document, id, settings, stored};
+use crate::fixture::{Search, derive, document, id, in_parts, settings, stored};
 
 /// Word in the text of documents that are forgotten.
 const MARKER: &str = "zanzibarite";
@@ -36,6 +36,8 @@ enum Step {
     Accept(&'static [(&'static str, &'static str)]),
     /// Derives and commits the chunks of all due documents except these.
     DeriveAllBut(&'static [&'static str]),
+    /// Derives all due documents, and commits each chunk by itself.
+    DeriveInParts,
     /// Records a failure.
     Fail(&'static str),
     Forget(&'static str),
@@ -54,8 +56,8 @@ const HISTORY: [Step; 12] = [
     Step::Fail("c"),
     Step::DeriveAllBut(&["d"]),
     Step::Maintain,
-    Step::Accept(&[("b", "zanzibarite anew"), ("e", "the last\nof them")]),
-    Step::DeriveAllBut(&[]),
+    Step::Accept(&[("b", "zanzibarite anew\nand once more"), ("e", "the last\nof\nthem")]),
+    Step::DeriveInParts,
     Step::Forget("b"),
     Step::Forget("d"),
     Step::Erase,
@@ -82,15 +84,25 @@ async fn take(shard: &mut ShardWriter, step: Step, now: Timestamp) -> clew_index
             shard.accept(documents.collect(), now).await?;
         }
         Step::DeriveAllBut(left_out) => {
-            let busy = left_out.iter().map(|name| id(name)).collect();
-            let reader = shard.reader();
-            let due = reader.due(Timestamp::from_micros(i64::MAX), 100, &busy);
-            let wanted: Vec<_> =
-                due.into_iter().map(|due| (due.document_id, due.version)).collect();
-            let stored = reader.read_sources(&wanted).await?;
-            assert_eq!(stored.len(), wanted.len());
-            let derived = stored.into_iter().map(|one| derive(one.document, one.version));
-            shard.commit_derived(derived.collect()).await?;
+            let derived = derive_due(shard, left_out).await?;
+            shard.commit_derived(derived).await?;
+        }
+        Step::DeriveInParts => {
+            for derived in derive_due(shard, &[]).await? {
+                // A single part is the whole document.
+                if derived.chunks.len() == 1 {
+                    shard.commit_derived(vec![derived]).await?;
+                    continue;
+                }
+                let version = derived.version;
+                for part in in_parts(derived, 1) {
+                    // Not if it was committed already, although an error said otherwise.
+                    if !shard.commit_part(&part).await? {
+                        shard.abandon_parts(&part.document.id, version).await?;
+                        break;
+                    }
+                }
+            }
         }
         Step::Fail(name) => {
             let Some(status) = shard.reader().status(&id(name)) else { panic!("no {name}") };
@@ -116,6 +128,20 @@ async fn take(shard: &mut ShardWriter, step: Step, now: Timestamp) -> clew_index
         Step::Erase => shard.erase(PATIENCE).await?,
     }
     Ok(())
+}
+
+/// Derives all due documents except these.
+async fn derive_due(
+    shard: &ShardWriter,
+    left_out: &[&str],
+) -> clew_index::Result<Vec<DerivedDocument>> {
+    let busy = left_out.iter().map(|name| id(name)).collect();
+    let reader = shard.reader();
+    let due = reader.due(Timestamp::from_micros(i64::MAX), 100, &busy);
+    let wanted: Vec<_> = due.into_iter().map(|due| (due.document_id, due.version)).collect();
+    let stored = reader.read_sources(&wanted).await?;
+    assert_eq!(stored.len(), wanted.len());
+    Ok(stored.into_iter().map(|one| derive(one.document, one.version)).collect())
 }
 
 /// Returns what readers see of each document: its state, its text, and the chunks that searches
@@ -247,7 +273,8 @@ impl Chapter {
         assert_eq!(seen(&shard).await, self.seen_after, "{told}: again");
         // Files of writes that did not happen may hold text as well, so these cases continue to the
         // end.
-        let writes_text = matches!(self.step, Step::Accept(_) | Step::DeriveAllBut(_));
+        let writes_text =
+            matches!(self.step, Step::Accept(_) | Step::DeriveAllBut(_) | Step::DeriveInParts);
         let leaves_files = matches!(fault, Fault::NotDone | Fault::CrashAfter);
         let to_the_end = writes_text && leaves_files;
         let following = if to_the_end { HISTORY.len() } else { 1 };

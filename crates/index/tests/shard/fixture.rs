@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clew_core::{
     Access, Attributes, CandidateQuery, Candidates, Chunk, ChunkText, Document, DocumentId,
@@ -10,8 +11,8 @@ use clew_core::{
     StoredDocument, Timestamp,
 };
 use clew_index::{
-    DerivedDocument, EmbeddedChunk, SearchMemory, ShardReader, ShardSettings, ShardWriter, Storage,
-    Takeover, Tuning, VectorColumn,
+    DerivedDocument, DerivedPart, EmbeddedChunk, SearchMemory, ShardReader, ShardSettings,
+    ShardWriter, Storage, Takeover, Tuning, VectorColumn,
 };
 
 pub const DIMENSION: usize = 16;
@@ -140,6 +141,19 @@ pub fn derive(document: Document, version: clew_core::Version) -> DerivedDocumen
         start = span.end;
     }
     DerivedDocument { document, version, recipe: RECIPE, chunks }
+}
+
+/// Cuts chunks into parts of so many, in the order in which they are committed: the first one last.
+pub fn in_parts(derived: DerivedDocument, chunks_of_part: usize) -> Vec<DerivedPart> {
+    let DerivedDocument { document, version, recipe, chunks } = derived;
+    let document = Arc::new(document);
+    let part = |chunks: &[EmbeddedChunk]| {
+        let (document, chunks) = (Arc::clone(&document), chunks.to_vec());
+        DerivedPart { document, version, recipe, chunks }
+    };
+    let mut parts: Vec<DerivedPart> = chunks.chunks(chunks_of_part).map(part).collect();
+    parts.rotate_left(1);
+    parts
 }
 
 /// Returns a unit vector that depends on the words.

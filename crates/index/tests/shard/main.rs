@@ -14,6 +14,7 @@ mod maintenance;
 mod memories;
 mod nodes;
 mod ownership;
+mod parts;
 mod reembedding;
 mod reference;
 mod s3;

@@ -257,8 +257,11 @@ async fn what_was_made_for_another_set_of_models_is_dropped() {
     assert_eq!(moving.make(9).await, 1);
     moving.assert_found(&["apricot"], &[]).await;
     // Existing vectors are not made again.
-    let made = moving.reader().vectors(&model("next", 8), &[id("apricot")]).await.unwrap();
+    let made =
+        moving.reader().vectors(&model("next", 8), &[id("apricot")], &["apricot"]).await.unwrap();
     assert_eq!(made["apricot"], vector(&model("next", 8), "apricot"));
-    let none = moving.reader().vectors(&model("other", 12), &[id("apricot")]).await.unwrap();
-    assert!(none.is_empty());
+    for (encoder, text) in [(model("other", 12), "apricot"), (model("next", 8), "other text")] {
+        let none = moving.reader().vectors(&encoder, &[id("apricot")], &[text]).await.unwrap();
+        assert!(none.is_empty());
+    }
 }

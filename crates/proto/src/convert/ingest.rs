@@ -1,5 +1,7 @@
 //! Conversions of the messages of `clew.ingest.v1`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use clew_core::{
     Accepted, AttributeName, Attributes, CorpusName, Document, DocumentId, Error, Labels, Limits,
@@ -65,6 +67,32 @@ pub fn document_to_wire(document: Document) -> wire::Document {
             .collect(),
         event_time: document.event_time.map(timestamp_to_wire),
         labels: labels_to_wire(&document.labels),
+    }
+}
+
+/// Converts a document that others may use as well. Its text is not copied.
+pub fn shared_document_to_wire(document: &Arc<Document>) -> wire::Document {
+    struct SharedText(Arc<Document>);
+
+    impl AsRef<[u8]> for SharedText {
+        fn as_ref(&self) -> &[u8] {
+            self.0.text.as_bytes()
+        }
+    }
+
+    let Document { id, text: _, media_type, title, attributes, event_time, labels } = &**document;
+    let attribute = |(name, value): (&AttributeName, &String)| wire::Attribute {
+        name: name.as_str().to_owned(),
+        value: value.clone(),
+    };
+    wire::Document {
+        id: id.to_string(),
+        text: Bytes::from_owner(SharedText(Arc::clone(document))),
+        media_type: media_type.as_str().to_owned(),
+        title: title.clone(),
+        attributes: attributes.iter().map(attribute).collect(),
+        event_time: event_time.map(timestamp_to_wire),
+        labels: labels_to_wire(labels),
     }
 }
 
@@ -176,6 +204,7 @@ mod tests {
     #[test]
     fn documents_round_trip() {
         let wire = document_to_wire(document());
+        assert_eq!(shared_document_to_wire(&Arc::new(document())), wire);
         assert_eq!(document_from_wire(wire, &Limits::default()).unwrap(), document());
     }
 

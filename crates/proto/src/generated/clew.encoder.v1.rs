@@ -181,7 +181,7 @@ pub struct BeginMemory {
     #[prost(uint64, tag = "2")]
     pub snapshot_bytes: u64,
 }
-/// Text for a memory. FormMemory takes at most 16 MiB of a text, and 64 MiB of all texts of a call.
+/// Text for a memory. FormMemory takes at most 64 MiB of all texts of a call.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MemoryText {
     /// Title of the text, at most 1 KiB; may be empty.

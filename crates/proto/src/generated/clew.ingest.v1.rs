@@ -7,7 +7,8 @@ pub struct Document {
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
     /// Text in UTF-8. (The type is bytes so that invalid UTF-8 is refused with the name of the field, and not by the
-    /// codec.) At most 16 MiB in all, and not only white space. Texts over 1 MiB continue in following messages.
+    /// codec.) At most as much as the server is
+    /// configured to take, by default 16 MiB, and not only white space. Texts over 1 MiB continue in following messages.
     #[prost(bytes = "bytes", tag = "2")]
     pub text: ::prost::bytes::Bytes,
     /// `text/plain` (also if empty) or `text/markdown`.
@@ -43,9 +44,14 @@ pub struct IngestRequest {
     /// Name of the corpus; required in the first message, later empty or the same.
     #[prost(string, tag = "1")]
     pub corpus: ::prost::alloc::string::String,
-    /// Whether the next message continues this document's text.
+    /// Whether the next message continues this document's text. Nothing of the document is stored before its last part
+    /// is there. The stream fails with DEADLINE_EXCEEDED if a part does not arrive in time, by default within a minute.
     #[prost(bool, tag = "4")]
     pub continues: bool,
+    /// In a message that begins a document that continues: bytes of its whole text, so that the server makes room for no
+    /// more than that before it reads on. 0 if they are not known: the server makes room for its largest document.
+    #[prost(uint64, tag = "6")]
+    pub text_bytes: u64,
     /// A document, or more text of the last one.
     #[prost(oneof = "ingest_request::Payload", tags = "2, 3, 5")]
     pub payload: ::core::option::Option<ingest_request::Payload>,
@@ -379,7 +385,7 @@ pub struct EstimateIngestionRequest {
     /// Number of documents to be ingested: at most 1,000,000,000,000.
     #[prost(uint64, tag = "2")]
     pub documents: u64,
-    /// Bytes of text to be ingested: at most 16 MiB for each document.
+    /// Bytes of text to be ingested: at most as many for each document as the server takes.
     #[prost(uint64, tag = "3")]
     pub text_bytes: u64,
     /// Typical texts of the documents to be ingested, in UTF-8: at most 1 MiB in all together with those of

@@ -66,6 +66,16 @@ pub struct ChangeCorpusRequest {
 /// Response of ChangeCorpus.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ChangeCorpusResponse {}
+/// Request of NoticeCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NoticeCorpusRequest {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Response of NoticeCorpus.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NoticeCorpusResponse {}
 /// Request of FinishSnapshot.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FinishSnapshotRequest {
@@ -386,6 +396,34 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Says that a corpus was created, changed or deleted, so that this retriever does not have to find out by itself. It
+        /// looks at the storage, so the call may be repeated, and needs not come at all.
+        pub async fn notice_corpus(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NoticeCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NoticeCorpusResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.CatalogueService/NoticeCorpus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.shard.v1.CatalogueService", "NoticeCorpus"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Marks a snapshot as complete whose shards are all copied, and returns it. Fails with ALREADY_EXISTS, DATA_LOSS if
         /// copied files are not there any more, and with ABORTED and the reason CORPUS_CHANGED if the corpus has other
         /// settings by now.
@@ -556,6 +594,15 @@ pub mod catalogue_service_server {
             request: tonic::Request<super::ChangeCorpusRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ChangeCorpusResponse>,
+            tonic::Status,
+        >;
+        /// Says that a corpus was created, changed or deleted, so that this retriever does not have to find out by itself. It
+        /// looks at the storage, so the call may be repeated, and needs not come at all.
+        async fn notice_corpus(
+            &self,
+            request: tonic::Request<super::NoticeCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NoticeCorpusResponse>,
             tonic::Status,
         >;
         /// Marks a snapshot as complete whose shards are all copied, and returns it. Fails with ALREADY_EXISTS, DATA_LOSS if
@@ -901,6 +948,52 @@ pub mod catalogue_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/clew.shard.v1.CatalogueService/NoticeCorpus" => {
+                    #[allow(non_camel_case_types)]
+                    struct NoticeCorpusSvc<T: CatalogueService>(pub Arc<T>);
+                    impl<
+                        T: CatalogueService,
+                    > tonic::server::UnaryService<super::NoticeCorpusRequest>
+                    for NoticeCorpusSvc<T> {
+                        type Response = super::NoticeCorpusResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NoticeCorpusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CatalogueService>::notice_corpus(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NoticeCorpusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/clew.shard.v1.CatalogueService/FinishSnapshot" => {
                     #[allow(non_camel_case_types)]
                     struct FinishSnapshotSvc<T: CatalogueService>(pub Arc<T>);
@@ -1178,7 +1271,7 @@ pub struct NewDocument {
     /// The document, with the first part of its text.
     #[prost(message, optional, tag = "2")]
     pub document: ::core::option::Option<super::super::ingest::v1::Document>,
-    /// Bytes of the whole text, at most 16 MiB, so that room can be reserved before it arrives.
+    /// Bytes of the whole text, so that room can be reserved before it arrives.
     #[prost(uint64, tag = "3")]
     pub text_bytes: u64,
 }

@@ -72,6 +72,26 @@ impl Routes {
         self.ask(deadline, doing, shuffled, call).await.1
     }
 
+    /// Tells all reachable retrievers something, at the same time. One that does not hear it in time
+    /// finds it out by itself.
+    pub async fn tell_all<F: Future<Output = Result<(), Error>>>(
+        &self,
+        deadline: Instant,
+        telling: &str,
+        call: impl Fn(Channel) -> F,
+    ) {
+        let tell = |(member, link): (Member, Link)| {
+            let told = call(link.channel());
+            async move {
+                if let Err(error) = within(deadline, telling, link.run(told)).await {
+                    let error = error.chain();
+                    tracing::debug!(retriever = %member.id, error, "a retriever was not told");
+                }
+            }
+        };
+        futures::future::join_all(self.reachable().into_iter().map(tell)).await;
+    }
+
     /// Asks the retrievers of `whom` in turn, in rounds, until one gives a definite answer. Returns
     /// that answer and the node that gave it.
     async fn ask<T, F: Future<Output = Result<T, Error>>>(

@@ -92,9 +92,10 @@ pub enum BenchAction {
         /// they are too few. Default: generated texts.
         #[arg(long, value_name = "PATH", num_args = 1..)]
         texts: Vec<String>,
-        /// Empty or new folder for the shard, which stays there. Default: a temporary one.
+        /// Empty or new folder for the shard, which stays there, or s3://bucket/prefix. Default: a
+        /// temporary folder.
         #[arg(long, value_name = "DIR")]
-        folder: Option<PathBuf>,
+        folder: Option<String>,
     },
     /// Measure the latency of searches in a corpus, and the recall of the approximate index against
     /// exact search.
@@ -131,7 +132,9 @@ pub async fn run(global: &GlobalArgs, arguments: BenchArgs, output: &Output) -> 
             generate::run(local, generate::Load { words, tokens, streams }).await?
         }
         BenchAction::Growth { sizes, texts, folder } => {
-            let measured = Box::pin(growth::run(growth::Plan { sizes, texts, folder })).await?;
+            let s3 = ClewConfig::load(global, None)?.roles.storage.s3;
+            let plan = growth::Plan { sizes, texts, folder, s3 };
+            let measured = Box::pin(growth::run(plan)).await?;
             return output.print(&measured, growth::Growth::table);
         }
         BenchAction::Search { corpus, queries } => search(global, &corpus, queries).await?,

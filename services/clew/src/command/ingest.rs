@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use clew_core::{
-    CorpusName, Document, Error, ErrorKind, IfThere, Label, Labels, StructureSettings,
+    CorpusName, Document, Error, ErrorKind, IfThere, Label, Labels, Limits, StructureSettings,
 };
 use clew_formats::{Columns, Discovery, Naming, Options, Unreadable};
 use clew_proto::convert::corpus::NewCorpus;
@@ -26,6 +26,7 @@ use self::report::DocumentResult;
 pub use self::report::IngestReport;
 use self::stream::SendingStream;
 use crate::args::global::GlobalArgs;
+use crate::config::ClewConfig;
 use crate::connection::Connection;
 use crate::output::{Output, human};
 use crate::progress::Progress;
@@ -96,8 +97,10 @@ pub async fn run(
         Some(root) => Naming::below(root)
             .with_context(|| format!("cannot name files from --root {}", root.display()))?,
     };
+    let document_bytes = ClewConfig::load(global, None)?.roles.gateway.max_document_bytes;
+    let limits = Limits { document_bytes, ..Limits::default() };
     let connection = Connection::open(global).await?;
-    let done = ingest(&connection, arguments, naming, output).await;
+    let done = ingest(&connection, arguments, (naming, limits), output).await;
     connection.close().await?;
     done
 }
@@ -105,7 +108,7 @@ pub async fn run(
 async fn ingest(
     connection: &Connection,
     arguments: IngestArgs,
-    naming: Naming,
+    (naming, limits): (Naming, Limits),
     output: &Output,
 ) -> anyhow::Result<()> {
     let started = Instant::now();
@@ -120,7 +123,7 @@ async fn ingest(
             ..Columns::default()
         },
         labels: Labels::new(arguments.labels.iter().cloned())?,
-        ..Options::default()
+        limits,
     };
     let discovery = discover(paths.clone(), naming, *stdin_format).await?;
     let expected = estimate(connection, corpus, &discovery, &options).await;

@@ -138,15 +138,12 @@ impl Texts {
     }
 
     fn go_on(&mut self, part: &[u8]) -> Result<(), Error> {
-        let most = Limits::default().document_bytes;
         let Some((_, text)) = self.texts.last_mut() else {
             return Err(Error::invalid("text_part", "expected a text before its continuation"));
         };
         self.bytes += part.len();
-        if text.len() + part.len() > most || self.bytes > TEXTS_BYTES {
-            let problem = format!(
-                "expected at most {most} bytes of a text and {TEXTS_BYTES} of all, got more"
-            );
+        if self.bytes > TEXTS_BYTES {
+            let problem = format!("expected at most {TEXTS_BYTES} bytes of all texts, got more");
             return Err(Error::invalid("text", problem));
         }
         text.extend_from_slice(part);

@@ -99,6 +99,16 @@ impl CatalogueRpc {
         Ok(wire::ChangeCorpusResponse {})
     }
 
+    async fn notice(
+        &self,
+        request: Request<wire::NoticeCorpusRequest>,
+    ) -> Result<wire::NoticeCorpusResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let name: CorpusName = request.into_inner().name.parse()?;
+        self.retriever.notice(&name, deadline).await?;
+        Ok(wire::NoticeCorpusResponse {})
+    }
+
     async fn finish_snapshot(
         &self,
         request: Request<wire::FinishSnapshotRequest>,
@@ -184,6 +194,13 @@ impl CatalogueService for CatalogueRpc {
         request: Request<wire::ChangeCorpusRequest>,
     ) -> Result<Response<wire::ChangeCorpusResponse>, Status> {
         respond(self.change(request).await)
+    }
+
+    async fn notice_corpus(
+        &self,
+        request: Request<wire::NoticeCorpusRequest>,
+    ) -> Result<Response<wire::NoticeCorpusResponse>, Status> {
+        respond(self.notice(request).await)
     }
 
     async fn finish_snapshot(

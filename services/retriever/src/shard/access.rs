@@ -19,7 +19,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tracing::Instrument;
 
 use super::handle::ShardHandle;
-use super::line::Running;
 use crate::seams::ShardSeams;
 use crate::shard::actor::retention;
 use crate::shard::actor::writer::{self, Waits};
@@ -49,10 +48,6 @@ impl ShardHandle {
 }
 
 impl ShardAccess {
-    async fn view(&self, deadline: Instant) -> Result<ShardView, Error> {
-        Ok(self.handle.reader(deadline).await?.with_access(&self.access))
-    }
-
     /// Runs `work` on the newest view of the shard, within the deadline. Afterwards it confirms
     /// that no other node can have written to the shard, so that nothing outdated is returned.
     async fn read<T, F>(
@@ -65,7 +60,8 @@ impl ShardAccess {
         F: Future<Output = Result<T, Error>> + Send,
         T: Send,
     {
-        let view = self.view(deadline).await?;
+        let shard = self.handle.running(deadline).await?;
+        let view = shard.reader.with_access(&self.access);
         within(deadline, doing, async {
             let found = work(view.clone()).await?;
             self.handle.claim.confirm(view.reader()).await?;
@@ -129,14 +125,11 @@ impl ShardAccess {
         let offer = Box::new(Offer { document, access: self.access.clone(), if_there });
         let accepting = child(|| tracing::info_span!("shard.accept", shard, bytes));
         let accept = async {
-            let writer = self.handle.running(deadline).await?.writer;
+            let running = self.handle.running(deadline).await?;
             let span = child(|| tracing::info_span!("shard.queue"));
             let waiting = Waits { _writing: self.handle.seen.writes(bytes), _span: span };
-            ask(&writer, deadline, "accepting the document", |reply| writer::Message::Accept {
-                offer,
-                permit,
-                waiting,
-                reply,
+            ask(&running.writer, deadline, "accepting the document", |reply| {
+                writer::Message::Accept { offer, permit, waiting, reply }
             })
             .await
         };
@@ -182,14 +175,14 @@ impl ShardStore for ShardAccess {
     }
 
     async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Erasure, Error> {
-        let Running { writer, graph, maintenance, .. } = self.handle.running(deadline).await?;
+        let running = self.handle.running(deadline).await?;
         let forget = |reply| {
             let (ids, access) = (ids.to_vec(), self.access.clone());
             writer::Message::Forget { ids, access, reply }
         };
-        let (documents, traces) = ask(&writer, deadline, "forgetting", forget).await?;
-        graph.remove(ids).await;
-        let mut scan = maintenance.erase(*traces, deadline).await?;
+        let (documents, traces) = ask(&running.writer, deadline, "forgetting", forget).await?;
+        running.graph.remove(ids).await;
+        let mut scan = running.maintenance.erase(*traces, deadline).await?;
         let ShardHandle { corpus, shard, .. } = &self.handle;
         retention::warn_of_leftovers(&format!("{corpus}/{shard}"), &scan);
         for left in &mut scan.left {
@@ -217,6 +210,10 @@ impl ShardStore for ShardAccess {
     }
 
     async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
+        // Nobody has written to a shard that rests while this node owns it.
+        if let Some(totals) = self.handle.totals_at_rest() {
+            return Ok(totals.counts(&self.access));
+        }
         self.read("counting", deadline, async |view| Ok(view.counts())).await
     }
 }
@@ -263,8 +260,9 @@ impl ShardSearch for ShardAccess {
     }
 
     async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error> {
-        let graph = self.handle.running(deadline).await?.graph;
-        let work = async |view: ShardView| Ok(Box::pin(graph.subgraph(&view, query)).await?);
+        let running = self.handle.running(deadline).await?;
+        let work =
+            async |view: ShardView| Ok(Box::pin(running.graph.subgraph(&view, query)).await?);
         self.search("reading the graph", deadline, work).await
     }
 
@@ -286,8 +284,8 @@ impl ShardSearch for ShardAccess {
     }
 
     async fn memories(&self, deadline: Instant) -> Result<ListedMemories, Error> {
-        let failures = self.handle.running(deadline).await?.memory_failures;
-        let failures = Arc::clone(&failures.borrow());
+        let running = self.handle.running(deadline).await?;
+        let failures = Arc::clone(&running.memory_failures.borrow());
         let list = async |view: ShardView| {
             let failures = view.seen_failures(&failures);
             Ok(ListedMemories { records: view.memories(), failures })
@@ -296,9 +294,10 @@ impl ShardSearch for ShardAccess {
     }
 
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error> {
-        let encoder = self.handle.running(deadline).await?.memory_encoder;
+        let running = self.handle.running(deadline).await?;
         let work = async |view: ShardView| {
-            Box::pin(memory_builder::draft(&view, encoder.as_ref(), query, deadline)).await
+            let encoder = running.memory_encoder.as_ref();
+            Box::pin(memory_builder::draft(&view, encoder, query, deadline)).await
         };
         self.search("drafting clues", deadline, work).await
     }
@@ -308,7 +307,8 @@ impl ShardSearch for ShardAccess {
 impl ShardAdmin for ShardAccess {
     async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error> {
         let _permit = self.handle.searching.try_enter(1)?;
-        let view = self.view(deadline).await?;
+        let running = self.handle.running(deadline).await?;
+        let view = running.reader.with_access(&self.access);
         let checking = self.handle.tally.check(self.handle.shard, &view, &self.handle.claim, query);
         within(deadline, "checking documents", checking).await
     }
@@ -339,7 +339,8 @@ impl ShardAdmin for ShardAccess {
         let Ok(_alone) = self.handle.copying.try_lock() else {
             return Err(Error::exhausted("the shard's copying to a snapshot", COPY_BUDGET));
         };
-        let reader = self.handle.reader(deadline).await?;
+        let running = self.handle.running(deadline).await?;
+        let reader = &running.reader;
         if reader.is_erasure_wanted() {
             // Forgetting was interrupted. Finish it first.
             self.maintain(deadline).await?;

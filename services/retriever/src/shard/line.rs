@@ -23,6 +23,7 @@ use crate::shard::actor::{retention, settings_watcher};
 use crate::shard::claim::Claim;
 use crate::shard::derive::memory_builder::{self, MemoryBuilder};
 use crate::shard::graph::ShardGraph;
+use crate::shard::idleness::{Idleness, Resting, Task};
 use crate::shard::metrics::ShardGauges;
 use crate::shard::resources::Resources;
 
@@ -39,6 +40,7 @@ pub(crate) struct ShardLine {
     pub config: RetrieverConfig,
     pub claim: Claim,
     pub tally: Arc<Tally>,
+    pub resting: Resting,
     /// CPU scheduling, shared by all shards of the process.
     pub resources: Resources,
     pub seen: Arc<ShardGauges>,
@@ -59,7 +61,8 @@ impl ShardLine {
         let seen =
             ShardGauges::new(&settings, shard, claim.clone(), Arc::clone(&seams.clock), capacity);
         let (tally, settings) = (Arc::default(), watch::Sender::new(settings));
-        Self { place, shard, settings, seams, config, claim, tally, resources, seen }
+        let resting = Resting::new();
+        Self { place, shard, settings, seams, config, claim, tally, resting, resources, seen }
     }
 }
 
@@ -73,6 +76,7 @@ pub(crate) struct Running {
     pub reader: ShardReader,
     pub graph: ShardGraph,
     pub memory_encoder: Arc<dyn MemoryEncoder>,
+    pub idleness: Idleness,
     /// Memories that could not be formed or stored so far.
     pub memory_failures: watch::Receiver<Arc<Vec<MemoryFailure>>>,
 }
@@ -89,9 +93,11 @@ impl Line for ShardLine {
         let mut changes = self.settings.subscribe();
         let settings = Arc::clone(&changes.borrow_and_update());
         let deadline = Instant::now() + OPEN_PATIENCE;
+        let idleness = Idleness::new();
         // Without its model, a corpus would accept documents that are never found.
         encoders.of(&settings.encoder, deadline).await?;
         let shard = within(deadline, "opening the shard", async {
+            let _turn = self.resources.turn_to_open().await;
             let memory = SearchMemory::clone(&self.resources.memory);
             let settings = ShardSettings { memory, ..ShardSettings::of(&settings) };
             let takeover = self.claim.takeover()?;
@@ -129,6 +135,7 @@ impl Line for ShardLine {
             derive_batches: self.config.derive_batches,
             resources: self.resources.clone(),
             seen: Arc::clone(&self.seen),
+            idleness: idleness.clone(),
         };
         let indexer = start_child(Indexer, arguments, supervisor.clone()).await?;
         let (to_write, to_derive) = (writer.clone(), indexer.clone());
@@ -137,7 +144,7 @@ impl Line for ShardLine {
         let interval = self.config.maintenance_interval();
         let resources = self.resources.clone();
         let (maintaining, maintenance) =
-            Maintainer::new(writer.clone(), reader.clone(), resources, interval);
+            Maintainer::new(writer.clone(), reader.clone(), resources, interval, idleness.clone());
         let maintainer = keep(&supervisor, maintaining.run()).await?;
         let arguments = scrubber::Arguments {
             shard: self.shard,
@@ -150,6 +157,7 @@ impl Line for ShardLine {
         let graph = ShardGraph::default();
         let memory_clock = Arc::clone(&clock);
         if let Some(retained) = settings.retained() {
+            idleness.runs(Task::Retention);
             let arguments = retention::Arguments {
                 name: self.name(),
                 retained,
@@ -159,11 +167,14 @@ impl Line for ShardLine {
                 maintenance: maintenance.clone(),
                 clock,
                 interval: self.config.retention_interval(),
+                idleness: idleness.clone(),
+                resting: self.resting.clone(),
             };
             keep(&supervisor, retention::keep_forgetting(arguments)).await?;
         }
         let (failures, memory_failures) = watch::channel(Arc::default());
         if let Some(memory) = settings.memory {
+            idleness.runs(Task::MemoryBuilder);
             let builder = MemoryBuilder {
                 name: self.name(),
                 settings: memory,
@@ -173,6 +184,7 @@ impl Line for ShardLine {
                 clock: memory_clock,
                 interval: self.config.memory_interval(),
                 failures,
+                idleness: idleness.clone(),
             };
             keep(&supervisor, memory_builder::keep_building(builder)).await?;
         }
@@ -184,7 +196,17 @@ impl Line for ShardLine {
             reader,
             graph,
             memory_encoder,
+            idleness,
             memory_failures,
         })
+    }
+
+    fn may_rest(&self, running: &Running) -> bool {
+        let reader = &running.reader;
+        let rests = running.idleness.is_idle_at(reader.revision()) && !reader.is_erasure_wanted();
+        if rests {
+            self.resting.begins(reader.totals());
+        }
+        rests
     }
 }

@@ -5,9 +5,13 @@ use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock, PoisonError};
 
 use clew_cluster::Standing;
 use clew_core::{Clock, CorpusSettings, Error, ErrorKind, Invariant, ShardIndex};
-use clew_index::{IndexRecall, SearchMemory, ShardReader, ShardStatistics, TableStatistics};
+use clew_index::{
+    IndexRecall, SearchMemory, ShardReader, ShardStatistics, StorageRequest, TableStatistics,
+};
 use clew_runtime::supervise::LineState;
-use clew_telemetry::metrics::{Counter, KeyValue, Tell, corpus_label, counter, gauge, label};
+use clew_telemetry::metrics::{
+    Counter, KeyValue, Tell, corpus_label, counter, gauge, label, observed_counter,
+};
 use clew_telemetry::{Queue, Severity, Trouble, WeakRegistry};
 
 use crate::shard::claim::Claim;
@@ -153,7 +157,7 @@ impl ShardGauges {
     fn reader(&self) -> Option<ShardReader> {
         match self.line() {
             LineState::Running(reader) => Some(reader),
-            LineState::Starting | LineState::Failed(_) | LineState::Stopped => None,
+            _ => None,
         }
     }
 
@@ -262,8 +266,14 @@ fn observe() {
                 }
             }
         });
+        let description = "Requests to the bucket of the storage, repetitions included, by kind.";
+        observed_counter("clew_storage_requests", "", description, |tell| {
+            for kind in StorageRequest::ALL {
+                tell(kind.sent() as f64, &[label("kind", kind.as_str())]);
+            }
+        });
         gauge("clew_shards", "", "Shards that this process has, by state.", |tell| {
-            tally(tell, "state", &["starting", "running", "failed"], ShardGauges::state);
+            tally(tell, "state", &["starting", "running", "failed", "resting"], ShardGauges::state);
         });
         gauge("clew_leases", "", "Shards that this process has, by its right to them.", |tell| {
             tally(tell, "standing", &["held", "unconfirmed", "lost"], ShardGauges::standing);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clew_index::SearchMemory;
 use clew_runtime::fair_queue::FairQueue;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use crate::shard::metrics;
@@ -21,9 +21,13 @@ pub(crate) struct Resources {
     pub memory: Arc<SearchMemory>,
     /// Share of the nearest chunks that searches with a vector index are to find, 0 to 1.
     pub recall: f32,
+    /// Turns to open a shard. Opening reads the light columns of all rows.
+    openings: Arc<Semaphore>,
     behind: Arc<Semaphore>,
 }
 
+/// Number of shards that are opened at the same time.
+const OPENINGS: usize = 4;
 /// Idle time after which background work runs unthrottled.
 const QUIET: Duration = Duration::from_secs(30);
 /// Longest rest after a piece of work. A piece that took longer was waiting and not computing.
@@ -33,7 +37,14 @@ impl Resources {
     pub fn new(searches: FairQueue, memory: SearchMemory, recall: f32) -> Self {
         let memory = Arc::new(memory);
         metrics::observe_memory(&memory);
-        Self { searches, memory, recall, behind: Arc::new(Semaphore::new(1)) }
+        let (openings, behind) = (Arc::new(Semaphore::new(OPENINGS)), Arc::new(Semaphore::new(1)));
+        Self { searches, memory, recall, openings, behind }
+    }
+
+    /// Waits for a turn to open a shard, and returns it.
+    pub async fn turn_to_open(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.openings.acquire().await.ok()
     }
 
     /// Returns whether there was a search within the last [`QUIET`].

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Access, Account, Attributes, CandidateQuery, Chunking, Clock, CorpusSettings, Counts, Document,
-    DraftTask, DraftedClues, Embedding, Encoder, EncoderIdentity, Encoders, Error, ErrorKind,
-    Extraction, ExtractionTask, Filter, FormTask, FormedMemory, GraphBuilder, GraphBuilders,
-    GraphQuery, Grouping, IfThere, KeptMemory, Labels, Like, MediaType, MemoryEncoder,
-    MemoryModelIdentity, MemorySettings, MemoryText, NoMemoryModel, Priority, ReembedStep,
-    SearchMode, ShardAdmin as _, ShardIndex, ShardSearch as _, ShardStore as _, Span,
+    Access, Account, Attributes, CandidateQuery, CheckQuery, Chunking, Clock, CorpusSettings,
+    Counts, Document, DraftTask, DraftedClues, Embedding, Encoder, EncoderIdentity, Encoders,
+    Error, ErrorKind, Extraction, ExtractionTask, Filter, FormTask, FormedMemory, GraphBuilder,
+    GraphBuilders, GraphQuery, Grouping, IfThere, KeptMemory, Labels, Like, MediaType,
+    MemoryEncoder, MemoryModelIdentity, MemorySettings, MemoryText, NoMemoryModel, Priority,
+    ReembedStep, SearchMode, ShardAdmin as _, ShardIndex, ShardSearch as _, ShardStore as _, Span,
     StructureSettings, Summary, SummaryTask, TextKind, Timestamp, TreeNode, TreeQuery, WantedNodes,
 };
 use clew_index::Storage;
@@ -29,6 +29,7 @@ use super::*;
 use crate::RetrieverConfig;
 use crate::seams::ShardSeams;
 use crate::shard::claim::Claim;
+use crate::shard::keeper::Keeper;
 
 const DIMENSION: u32 = 8;
 /// Time limit for anything before a test fails.
@@ -302,19 +303,33 @@ impl Bench {
         graph_builders: Arc<dyn GraphBuilders>,
         memory_encoder: Arc<dyn MemoryEncoder>,
     ) -> Self {
+        // Maintenance and checks have their own tests. Here they would count among the storage's
+        // operations.
+        let config = RetrieverConfig { maintenance_interval_secs: 3600, ..config };
+        let bench =
+            Self::resting(store, at_poison, config, settings, graph_builders, memory_encoder).await;
+        // This waits behind the maintainer's own request, after which nothing happens without a
+        // document.
+        bench.seen().maintain(deadline()).await.unwrap();
+        bench
+    }
+
+    /// Starts a shard on the tables of a store that rests until somebody needs it.
+    async fn resting(
+        store: FaultyStore,
+        at_poison: Option<(Point, Failing)>,
+        config: RetrieverConfig,
+        settings: impl FnOnce(CorpusSettings) -> CorpusSettings,
+        graph_builders: Arc<dyn GraphBuilders>,
+        memory_encoder: Arc<dyn MemoryEncoder>,
+    ) -> Self {
         let (encoder, clock) = (FailingEncoder::new("failing", at_poison), FastClock::new());
         let another = FailingEncoder::new("another", Some((Point::Embedding, Failing::Hangs)));
         let name = "notes".parse().unwrap();
         let chunking = Chunking::Sentences { max_tokens: 16 };
         let (identity, made) = (encoder.identity.clone(), Timestamp::from_micros(0));
         let settings = settings(CorpusSettings::plain(name, 1, chunking, identity, made));
-        // Maintenance and checks have their own tests. Here they would count among the storage's
-        // operations.
-        let config = RetrieverConfig {
-            maintenance_interval_secs: 3600,
-            check_interval_secs: 3600,
-            ..config
-        };
+        let config = RetrieverConfig { check_interval_secs: 3600, ..config };
         let seams = ShardSeams {
             encoders: Arc::new(Two(Arc::clone(&encoder), Arc::clone(&another))),
             graph_builders,
@@ -328,10 +343,7 @@ impl Bench {
         let claim = Claim::Directory;
         let settled = Arc::clone(&settings);
         let line = ShardLine::new(place, ShardIndex(0), settled, seams, config, claim, resources);
-        let shard = ShardHandle::start(line).await.unwrap();
-        // This waits behind the maintainer's own request, after which nothing happens without a
-        // document.
-        shard.with_access(Access::all()).maintain(deadline()).await.unwrap();
+        let shard = ShardHandle::resting(line).await.unwrap();
         Self { store, encoder, another, clock, settings, shard }
     }
 
@@ -350,6 +362,17 @@ impl Bench {
 
     async fn stop(&self) {
         self.shard.stop(deadline()).await.unwrap();
+    }
+
+    /// Waits until the shard rests, which it does only with nothing left to do.
+    async fn rest(&self) {
+        let give_up = Instant::now() + PATIENCE;
+        while !self.shard.is_resting() {
+            assert!(Instant::now() < give_up, "it does not rest");
+            self.seen().maintain(deadline()).await.unwrap();
+            self.shard.supervised.rest();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     fn seen(&self) -> ShardAccess {
@@ -453,6 +476,32 @@ async fn all<C: Send + 'static, F: Future<Output = ()> + Send + 'static>(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_document_is_found_when_all_its_parts_are_made_and_never_before() {
+    // So that parts are of 640 KiB.
+    let config = RetrieverConfig { derive_bytes: 16 << 10, ..RetrieverConfig::default() };
+    let poison = Some((Point::Embedding, Failing::Refuses));
+    let bench = Bench::configured(&Bench::tables().await, poison, config).await;
+    let sentence = |n: usize| format!("The traveller number {n} walks along the river of texts. ");
+    let large: String = (0..30_000).map(sentence).collect();
+    bench.accept("a", &format!("{large} Its last part is {POISON}.")).await;
+    // It is tried again and again.
+    let tried = |counts: &Counts| counts.retrying + counts.set_aside > 0;
+    bench.until("the last part fails", tried).await;
+    let checked = bench.seen().check(&CheckQuery { after: None, limit: 10 }, deadline()).await;
+    assert_eq!(checked.unwrap().breaches, []);
+    assert_eq!(bench.found().await, BTreeMap::new());
+    bench.accept("a", &large).await;
+    let counts = bench.until("all parts are made", |counts| counts.documents == 1).await;
+    assert!(counts.chunks > 10_000 && counts.pending == 0, "{counts:?}");
+    let found = bench.found().await;
+    assert!(found.len() == 100 && found.values().all(|times| *times == 1), "{found:?}");
+    let checked = bench.seen().check(&CheckQuery { after: None, limit: 10 }, deadline()).await;
+    let checked = checked.unwrap();
+    assert_eq!((checked.chunks, checked.breaches), (counts.chunks, vec![]));
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_of_the_storage_anywhere_delays_documents_and_does_no_more() {
     let tables = Arc::new(Bench::tables().await);
     let healthy = Bench::start(&tables, None).await;
@@ -518,6 +567,84 @@ async fn a_failure_of_the_encoder_or_the_clock_delays_documents_and_does_no_more
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_rests_once_nothing_is_left_to_do_and_opens_for_whoever_needs_it() {
+    let bench = Bench::start(&Bench::tables().await, None).await;
+    bench.accept("a", &text("a")).await;
+    bench.rest().await;
+    let done = (bench.store.reads(), bench.store.changes());
+    let counts = bench.seen().counts(deadline()).await.unwrap();
+    assert_eq!((counts.documents, counts.pending), (1, 0), "it rested with work left");
+    assert!(bench.shard.is_resting(), "counting needs no tables");
+    assert_eq!((bench.store.reads(), bench.store.changes()), done, "nor anything else of them");
+    // Several at once, of which one opens it.
+    let found = futures::future::join_all((0..8).map(|_| bench.found())).await;
+    assert!(found.iter().all(|found| found.len() == 1));
+    for name in ["b", "c", "d"] {
+        bench.rest().await;
+        bench.accept(name, &text(name)).await;
+    }
+    bench.assert_once("after resting").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_in_which_a_document_waits_is_not_idle() {
+    let bench =
+        Bench::start(&Bench::tables().await, Some((Point::Embedding, Failing::Hangs))).await;
+    bench.accept("bad", POISON).await;
+    let give_up = Instant::now() + PATIENCE;
+    while bench.encoder.hanging.load(Ordering::SeqCst) == 0 {
+        assert!(Instant::now() < give_up);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let running = bench.shard.running(deadline()).await.unwrap();
+    assert!(!running.idleness.is_idle_at(running.reader.revision()), "a document waits");
+    assert_eq!(bench.shard.supervised.unneeded_for(), None, "somebody uses it");
+    drop(running);
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_keeper_opens_a_shard_in_which_something_is_left_to_do_and_lets_it_rest_again() {
+    let before =
+        Bench::start(&Bench::tables().await, Some((Point::Embedding, Failing::Hangs))).await;
+    before.accept("a", POISON).await;
+    before.stop().await;
+    // As after a restart, with an encoder that works.
+    let config = RetrieverConfig { maintenance_interval_secs: 1, ..RetrieverConfig::default() };
+    let settings = CorpusSettings::clone(&before.settings);
+    let none = Arc::new(NoMemoryModel);
+    let rules = Arc::new(Rules);
+    let after =
+        Bench::resting(before.store.clone(), None, config.clone(), |_| settings, rules, none).await;
+    let mut keeper = Keeper::new(&config);
+    let give_up = Instant::now() + PATIENCE;
+    let found = || after.shard.resting.totals().map(|totals| totals.counts(&Access::all()));
+    while !(after.shard.is_resting() && found().is_some()) {
+        assert!(Instant::now() < give_up, "{:?}", found());
+        keeper.tend([&after.shard].into_iter(), after.clock.as_ref());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let counts = found().unwrap_or_default();
+    assert_eq!((counts.accepted, counts.documents), (1, 1), "nobody asked for it");
+    let reads = after.store.reads();
+    keeper.tend([&after.shard].into_iter(), after.clock.as_ref());
+    assert!(after.shard.is_resting());
+    assert_eq!(after.store.reads(), reads, "it was looked into already");
+    // Changed settings may make something due.
+    let encoder = CorpusSettings {
+        chunking: Chunking::Sentences { max_tokens: 15 },
+        ..(*after.settings).clone()
+    };
+    after.shard.settle(Arc::new(encoder));
+    keeper.tend([&after.shard].into_iter(), after.clock.as_ref());
+    while after.shard.is_resting() {
+        assert!(Instant::now() < give_up, "nobody looked into it again");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    after.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -236,6 +236,7 @@ mod tests {
                 tokens: 4,
                 is_whole: true,
             }],
+            growing: None,
             nodes: Vec::new(),
             failure: None,
         };

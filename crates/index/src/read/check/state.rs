@@ -56,9 +56,9 @@ pub(super) async fn unknown_breaches(snapshot: &Snapshot) -> Result<Vec<Breach>>
 }
 
 /// Returns facts in an order that does not depend on their history, without failures, which have a
-/// table of their own.
+/// table of their own, and without what only the writer knows.
 fn sorted(facts: &Facts) -> Facts {
-    let mut facts = Facts { failure: None, ..facts.clone() };
+    let mut facts = Facts { failure: None, growing: None, ..facts.clone() };
     facts.sources.sort_by_key(|source| source.version);
     facts.chunks.sort_by_key(|chunks| (chunks.version, chunks.recipe.0));
     facts.nodes.sort_by_key(|nodes| (nodes.version, nodes.recipe.0));

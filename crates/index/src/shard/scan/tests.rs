@@ -127,9 +127,14 @@ async fn a_file_that_no_version_names_is_named() {
     let mut shard = open(folder.path()).await;
     ingest(&mut shard, "secret", TEXT).await;
     ingest(&mut shard, "other", "something else").await;
-    let stray = "chunks.lance/data/copied-by-somebody.txt";
-    std::fs::write(folder.path().join(stray), TEXT).unwrap();
+    let stray = "chunks.lance/copied-by-somebody.txt";
+    // Where the engine keeps rows, nothing is left but what the newest version names.
+    let among_rows = folder.path().join("chunks.lance/data/copied-by-somebody.txt");
+    for file in [&folder.path().join(stray), &among_rows] {
+        std::fs::write(file, TEXT).unwrap();
+    }
     let found = forget(&mut shard, "secret").await;
+    assert!(!among_rows.exists());
     let left: Vec<&str> = found.left.iter().map(|left| left.place.as_str()).collect();
     assert_eq!(left, [stray], "{found:?}");
     std::fs::remove_file(folder.path().join(stray)).unwrap();

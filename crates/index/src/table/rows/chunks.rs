@@ -16,7 +16,7 @@ use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 use crate::table::rows::arrays::{attributes, labels, record_batch, texts, times, u32s, u64s};
 use crate::table::vectors::VectorColumn;
-use crate::values::derived::{DerivedDocument, EmbeddedChunk};
+use crate::values::derived::{ChunksOf, EmbeddedChunk};
 
 /// Row of `chunks` without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,13 +32,13 @@ pub(crate) struct ChunkKey {
 pub(crate) fn batch(
     corpus: &CorpusName,
     vectors: &[VectorColumn],
-    documents: &[DerivedDocument],
+    documents: &[ChunksOf<'_>],
 ) -> Result<RecordBatch> {
-    let rows: Vec<(&DerivedDocument, &EmbeddedChunk)> = documents
+    let rows: Vec<(&ChunksOf<'_>, &EmbeddedChunk)> = documents
         .iter()
         .flat_map(|derived| derived.chunks.iter().map(move |row| (derived, row)))
         .collect();
-    let documents = || rows.iter().map(|(derived, _)| &derived.document);
+    let documents = || rows.iter().map(|(derived, _)| derived.document);
     let chunks = || rows.iter().map(|(_, row)| &row.chunk);
     let ids = rows.iter().map(|(derived, row)| {
         let (document, ordinal) = (&derived.document.id, row.chunk.ordinal);
@@ -68,16 +68,22 @@ pub(crate) fn batch(
     ];
     for (i, column) in vectors.iter().enumerate() {
         let components = rows.iter().flat_map(|(_, row)| row.vectors.get(i).into_iter().flatten());
-        columns.push(vector_array(column, components.copied())?);
+        columns.push(vector_array(column, rows.len(), components.copied())?);
     }
     record_batch(TableKind::Chunks, vectors, columns)
 }
 
-fn vector_array(column: &VectorColumn, components: impl Iterator<Item = f32>) -> Result<ArrayRef> {
+fn vector_array(
+    column: &VectorColumn,
+    rows: usize,
+    components: impl Iterator<Item = f32>,
+) -> Result<ArrayRef> {
     let DataType::FixedSizeList(field, size) = column.data_type() else {
         return Err(Error::invalid("dimension", "expected a column of vectors"));
     };
-    let values = Arc::new(Float32Array::from(components.collect::<Vec<f32>>()));
+    let mut values = Vec::with_capacity(rows * usize::try_from(size).unwrap_or(0));
+    values.extend(components);
+    let values = Arc::new(Float32Array::from(values));
     FixedSizeListArray::try_new(field, size, values, None)
         .map(|array| Arc::new(array) as ArrayRef)
         .map_err(|error| Error::invalid("chunk.vector", error.to_string()))

@@ -3,14 +3,17 @@
 //! The arrays of `batch` stand in the order of the columns in `schema.rs`. Two text columns in
 //! another order would be stored swapped.
 
-use arrow::array::{ArrayRef, AsArray};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, StringArray};
+use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use clew_core::{
     Attributes, ContentHash, Document, DocumentId, MediaType, StoredDocument, Timestamp, Version,
 };
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::table::column;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
@@ -19,31 +22,59 @@ use crate::table::rows::arrays::{
 };
 use crate::values::facts::SourceFacts;
 
-/// Builds rows for `sources`.
-pub(crate) fn batch(rows: &[StoredDocument]) -> Result<RecordBatch> {
-    let documents = || rows.iter().map(|row| &row.document);
+/// Builds rows for `sources`. Takes the documents, because the memory of a large text becomes that
+/// of its row.
+pub(crate) fn batch(mut rows: Vec<(StoredDocument, ContentHash)>) -> Result<RecordBatch> {
+    let contents = contents(rows.iter_mut().map(|(row, _)| &mut row.document))?;
+    let documents = || rows.iter().map(|(row, _)| &row.document);
     let columns: Vec<ArrayRef> = vec![
         texts(documents().map(|document| document.id.as_str())),
-        u64s(rows.iter().map(|row| row.version.0)),
-        texts(documents().map(|document| document.content_hash().to_string())),
-        texts(documents().map(content)),
+        u64s(rows.iter().map(|(row, _)| row.version.0)),
+        texts(rows.iter().map(|(_, hash)| hash.to_string())),
+        contents.texts,
         u32s(documents().map(|document| small(document.title.len()))),
-        u64s(documents().map(|document| document.text.len() as u64)),
+        u64s(contents.text_bytes.into_iter()),
         texts(documents().map(|document| document.media_type.as_str())),
         attributes(documents().map(|document| &document.attributes)),
         times(documents().map(|document| document.event_time)),
-        times(rows.iter().map(|row| Some(row.accepted_at))),
+        times(rows.iter().map(|(row, _)| Some(row.accepted_at))),
         labels(documents().map(|document| &document.labels)),
     ];
     record_batch(TableKind::Sources, &[], columns)
 }
 
-/// Returns the title, a line break if there is a title, and the text.
-fn content(document: &Document) -> String {
-    if document.title.is_empty() {
-        return document.text.clone();
+/// Column with the contents of documents.
+struct Contents {
+    texts: ArrayRef,
+    /// Bytes of each text without its title.
+    text_bytes: Vec<u64>,
+}
+
+/// Takes the texts out of documents. The content of a document is the title, a line break if there
+/// is a title, and the text.
+fn contents<'a>(documents: impl Iterator<Item = &'a mut Document>) -> Result<Contents> {
+    let (mut all, mut lengths, mut text_bytes) = (String::new(), Vec::new(), Vec::new());
+    for document in documents {
+        let mut text = std::mem::take(&mut document.text);
+        text_bytes.push(text.len() as u64);
+        let before = all.len();
+        if !document.title.is_empty() && before == 0 {
+            text.insert(0, '\n');
+            text.insert_str(0, &document.title);
+        } else if !document.title.is_empty() {
+            all.push_str(&document.title);
+            all.push('\n');
+        }
+        match before {
+            0 => all = text,
+            _ => all.push_str(&text),
+        }
+        lengths.push(all.len() - before);
     }
-    format!("{}\n{}", document.title, document.text)
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    let texts = StringArray::try_new(offsets, Buffer::from_vec(all.into_bytes()), None);
+    let texts = texts.map_err(|error| Error::invalid("document.text", error.to_string()))?;
+    Ok(Contents { texts: Arc::new(texts), text_bytes })
 }
 
 impl Rows<'_> {
@@ -148,12 +179,15 @@ mod tests {
                 version: Version(version),
                 accepted_at: Timestamp::from_micros(5),
             };
-            let batch = batch(std::slice::from_ref(&stored)).unwrap();
+            let content_hash = stored.document.content_hash();
+            // In the first row and behind it.
+            let batch = batch(vec![(stored.clone(), content_hash); 2]).unwrap();
             let rows = Rows::new(TableKind::Sources, &batch);
             let facts = rows.source_facts().unwrap();
-            prop_assert_eq!(facts[0].1.content_hash, stored.document.content_hash());
-            prop_assert_eq!(facts[0].1.bytes, stored.document.text.len() as u64);
-            prop_assert_eq!(rows.documents().unwrap(), vec![stored]);
+            prop_assert!(facts.iter().all(|(_, facts)| facts.content_hash == content_hash));
+            let bytes = stored.document.text.len() as u64;
+            prop_assert!(facts.iter().all(|(_, facts)| facts.bytes == bytes));
+            prop_assert_eq!(rows.documents().unwrap(), vec![stored.clone(), stored]);
         }
     }
 }

@@ -17,9 +17,10 @@ mod texts;
 mod whole;
 mod writing;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
+use clew_index::{ObjectStoreSettings, StorageUrl};
 
 use self::documents::Supply;
 use self::measured::Measured;
@@ -38,8 +39,10 @@ pub struct Plan {
     pub sizes: Vec<u64>,
     /// Files and folders of texts. The texts are generated if there are none.
     pub texts: Vec<String>,
-    /// Folder for the shard. A temporary one if there is none.
-    pub folder: Option<PathBuf>,
+    /// Folder for the shard, or a part of a bucket. A temporary folder if there is none.
+    pub folder: Option<String>,
+    /// How a bucket is reached.
+    pub s3: ObjectStoreSettings,
 }
 
 /// Checks the sizes of a shard, in chunks.
@@ -55,22 +58,23 @@ fn check(sizes: &[u64]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Returns an error if a size, the texts or the folder are not fit, or what the shard returns.
-pub async fn run(Plan { sizes, texts, folder }: Plan) -> anyhow::Result<Growth> {
+pub async fn run(Plan { sizes, texts, folder, s3 }: Plan) -> anyhow::Result<Growth> {
     check(&sizes)?;
     let temporary = match folder {
         Some(_) => None,
         None => Some(tempfile::tempdir().context("no temporary directory could be made")?),
     };
     let folder = match (&folder, &temporary) {
-        (Some(folder), _) => folder.as_path(),
-        (None, Some(temporary)) => temporary.path(),
+        (Some(folder), _) => folder,
+        (None, Some(temporary)) => temporary.path().to_str().context("no temporary directory")?,
         (None, None) => bail!("there is no folder"),
     };
-    refuse_used(folder)?;
+    let location = StorageUrl::try_new(folder, &s3)?;
+    location.folder().map_or(Ok(()), refuse_used)?;
     let largest = sizes.last().copied().unwrap_or(SMALLEST);
     let supply = tokio::task::spawn_blocking(move || Supply::new(&texts, largest));
     let supply = supply.await.context("reading the texts panicked")??;
-    let mut shard = Measured::open(folder, supply).await?;
+    let mut shard = Measured::open(&location, supply).await?;
     for &size in &sizes {
         Box::pin(shard.grow(size, &STOPS)).await?;
         shard = Box::pin(shard.crash_and_open()).await?;

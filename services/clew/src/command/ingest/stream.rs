@@ -5,6 +5,7 @@
 //! twice. While the bounds are reached, nothing more is read from the source.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -36,12 +37,12 @@ pub struct SendingStream {
     if_there: IfThere,
     fates: mpsc::Sender<DocumentResult>,
     /// Documents that were refused for now.
-    refused: Vec<Document>,
+    refused: Vec<Arc<Document>>,
     /// Documents that were sent and not answered, oldest first.
-    unanswered: VecDeque<Document>,
+    unanswered: VecDeque<Arc<Document>>,
     unanswered_bytes: usize,
     /// Documents to send before anything new.
-    waiting: VecDeque<Document>,
+    waiting: VecDeque<Arc<Document>>,
     /// Whether the source has no more documents.
     is_read: bool,
     /// Whether the server answered for a document since the stream was opened.
@@ -106,7 +107,7 @@ impl SendingStream {
             pause = (pause * 2).min(LONGEST_PAUSE);
             // The order in which they were first sent.
             let refused = self.refused.drain(..);
-            let again: VecDeque<Document> = refused.chain(self.unanswered.drain(..)).collect();
+            let again: VecDeque<Arc<Document>> = refused.chain(self.unanswered.drain(..)).collect();
             self.unanswered_bytes = 0;
             let later = std::mem::replace(&mut self.waiting, again);
             self.waiting.extend(later);
@@ -141,12 +142,12 @@ impl SendingStream {
                 permit = reserve(sender.as_ref()), if may_send => {
                     if let Some(document) = self.waiting.pop_front() {
                         self.unanswered_bytes += document.text.len();
-                        self.unanswered.push_back(document.clone());
+                        self.unanswered.push_back(Arc::clone(&document));
                         permit.send(document);
                     }
                 },
                 document = source.recv(), if may_read => match document {
-                    Some(document) => self.waiting.push_back(document),
+                    Some(document) => self.waiting.push_back(Arc::new(document)),
                     None => self.is_read = true,
                 },
             }
@@ -195,7 +196,7 @@ impl SendingStream {
 
 /// Waits until the server takes a document. Never returns if it takes no more: its answers tell
 /// why.
-async fn reserve(sender: Option<&mpsc::Sender<Document>>) -> mpsc::Permit<'_, Document> {
+async fn reserve(sender: Option<&mpsc::Sender<Arc<Document>>>) -> mpsc::Permit<'_, Arc<Document>> {
     if let Some(sender) = sender
         && let Ok(permit) = sender.reserve().await
     {

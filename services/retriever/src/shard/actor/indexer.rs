@@ -10,29 +10,25 @@
 //! while their corpus moves to another model, are made again after all that, one batch at a time
 //! and throttled behind searches ([`Resources::behind`]).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{
-    Chunk, Clock, CorpusSettings, Document, DocumentId, Encoder, Encoders, Error, GraphBuilder,
-    Priority, Reembedding, Stage, StoredDocument, TextKind, Timestamp,
-};
-use clew_index::{
-    DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader, ShardSettings,
-};
+use clew_core::{Clock, CorpusSettings, DocumentId, Encoders, Error, GraphBuilder, Timestamp};
+use clew_index::{DueDocument, ShardReader};
 use clew_runtime::backoff::Backoff;
-use clew_runtime::deadline::ask;
-use clew_telemetry::{child, linked, metrics};
+use clew_telemetry::{linked, metrics};
 use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinSet;
 use tracing::{Instrument, Span};
 
 use crate::shard::actor::writer;
+use crate::shard::derive::deriver::{Deriver, Pace};
 use crate::shard::derive::structure_builder::StructureBuilder;
 use crate::shard::derive::structure_schedule::{StructureSchedule, Upper};
+use crate::shard::idleness::{Idleness, Task};
 use crate::shard::metrics::ShardGauges;
 use crate::shard::resources::Resources;
 
@@ -71,6 +67,7 @@ pub(crate) struct Arguments {
     pub derive_batches: usize,
     pub resources: Resources,
     pub seen: Arc<ShardGauges>,
+    pub idleness: Idleness,
 }
 
 /// State of [`Indexer`].
@@ -95,21 +92,14 @@ type Waiting = fn(&ShardReader, Timestamp, usize, &HashSet<DocumentId>) -> Vec<D
 
 /// Maximum number of documents in one batch.
 const BATCH_DOCUMENTS: usize = 512;
-/// Maximum number of chunks that one call embeds, so that a very long document does not fill the
-/// encoder's queue.
-const EMBED_CHUNKS: usize = 256;
-/// The same behind searches: as many as one worker of the encoder takes at once, which is a tenth
-/// of a second on a CPU.
-const EMBED_CHUNKS_BEHIND: usize = 4;
-/// Longest search for a model among the encoders.
-const ENCODER_PATIENCE: Duration = Duration::from_secs(30);
-/// Bound against a hung device, not an estimate: a batch takes seconds.
-const EMBED_PATIENCE: Duration = Duration::from_secs(600);
-const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
+/// Bytes of the key texts and vectors of a part of a large document, for each byte of a batch. Each
+/// part is a fragment of the table, so smaller ones would mean more merging.
+const PART_OF_BATCH: u64 = 40;
+/// The most of them: 4,000 chunks with 384 dimensions. While it is committed, a part takes a few
+/// times as much.
+const MOST_PART_BYTES: usize = 8 << 20;
 /// Longest wait of an idle indexer before it looks again, in case a wake-up is missed.
 const IDLE_LOOK: Duration = Duration::from_secs(10);
-/// First and longest pause before a failed document is tried again.
-const RETRY_DOCUMENT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// First and longest pause after a failed commit.
 const RETRY_STORING: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
@@ -160,6 +150,7 @@ impl Actor for Indexer {
             Message::Look => state.paused = false,
             // Work in progress with other settings is refused at its commit and becomes due again.
             Message::Settled(settings) => {
+                state.arguments.idleness.runs(Task::Indexer);
                 state.arguments.settings = settings;
                 (state.deriver, state.reembedder) = derivers(&state.arguments);
             }
@@ -180,7 +171,11 @@ impl Actor for Indexer {
             Message::WakerPanicked => return Err("the waker panicked".into()),
         }
         if !state.paused {
+            let revision = state.arguments.reader.revision();
             state.start_batches(&myself);
+            if state.is_done_at(revision) {
+                state.arguments.idleness.is_done(Task::Indexer, revision);
+            }
         }
         Ok(())
     }
@@ -230,6 +225,13 @@ impl State {
     fn next_batch(&self, waiting: Waiting) -> Vec<DueDocument> {
         let Arguments { reader, clock, derive_bytes, .. } = &self.arguments;
         within_bytes(waiting(reader, clock.now(), BATCH_DOCUMENTS, &self.busy), *derive_bytes)
+    }
+
+    /// Returns whether nothing is left to do in the state of this revision.
+    fn is_done_at(&self, revision: u64) -> bool {
+        let is_deriving = self.batches > 0 || self.is_remaking;
+        let waits = self.arguments.reader.next_try().is_some();
+        !is_deriving && !waits && self.structuring.is_done_at(revision)
     }
 
     fn start_batches(&mut self, myself: &ActorRef<Message>) {
@@ -370,324 +372,31 @@ fn within_bytes(due: Vec<DueDocument>, bytes: u64) -> Vec<DueDocument> {
         .collect()
 }
 
-/// Urgency of a deriver's work.
-enum Pace {
-    /// Callers wait for the work.
-    Now,
-    /// Background work, throttled behind searches.
-    Behind(Resources),
-}
-
-impl Pace {
-    /// Runs a piece of the work.
-    async fn piece<T>(&self, work: impl Future<Output = T>) -> T {
-        match self {
-            Self::Now => work.await,
-            Self::Behind(resources) => resources.behind(work).await,
-        }
-    }
-
-    /// Returns the maximum number of chunks to embed as one piece.
-    fn embed_chunks(&self) -> usize {
-        match self {
-            Self::Behind(resources) if resources.are_searched() => EMBED_CHUNKS_BEHIND,
-            Self::Now | Self::Behind(_) => EMBED_CHUNKS,
-        }
-    }
-}
-
-/// Derives batches of documents.
-struct Deriver {
-    pace: Pace,
-    structure_builder: StructureBuilder,
-    settings: Arc<CorpusSettings>,
-    reader: ShardReader,
-    encoders: Arc<dyn Encoders>,
-    writer: ActorRef<writer::Message>,
-    clock: Arc<dyn Clock>,
-}
-
-/// Models that chunks are made with.
-struct Models {
-    /// Model whose tokens decide where chunks end.
-    cutter: Arc<dyn Encoder>,
-    /// Models that embed the chunks, one for each vector column.
-    embedders: Vec<Arc<dyn Encoder>>,
-}
-
-/// Reason for which a document could not be derived.
-struct Fault {
-    stage: Stage,
-    error: Error,
-}
-
 /// Creates the deriver for new documents, and the one that makes chunks again.
 fn derivers(arguments: &Arguments) -> (Arc<Deriver>, Arc<Deriver>) {
     let behind = Pace::Behind(arguments.resources.clone());
-    (Arc::new(Deriver::new(arguments, Pace::Now)), Arc::new(Deriver::new(arguments, behind)))
+    (Arc::new(deriver(arguments, Pace::Now)), Arc::new(deriver(arguments, behind)))
 }
 
-impl Deriver {
-    fn new(arguments: &Arguments, pace: Pace) -> Self {
-        let Arguments { settings, reader, encoders, writer, .. } = arguments.clone();
-        let structure_builder = StructureBuilder {
-            corpus: Arc::clone(&settings),
-            reader: reader.clone(),
-            builder: Arc::clone(&arguments.graph_builder),
-            writer: writer.clone(),
-        };
-        let clock = Arc::clone(&arguments.clock);
-        Self { pace, structure_builder, settings, reader, encoders, writer, clock }
-    }
-
-    /// Returns the model whose tokens decide where chunks and segments end.
-    async fn cutter(&self) -> Result<Arc<dyn Encoder>, Error> {
-        let deadline = Instant::now() + ENCODER_PATIENCE;
-        self.encoders.of(self.settings.cutter(), deadline).await
-    }
-
-    /// Returns the models of the corpus. If one is missing, no document is at fault.
-    async fn models(&self) -> Result<Models, Error> {
-        let cutter = self.cutter().await?;
-        let deadline = Instant::now() + ENCODER_PATIENCE;
-        let mut embedders = Vec::new();
-        for column in ShardSettings::of(&self.settings).vectors {
-            embedders.push(self.encoders.of(&column.encoder, deadline).await?);
-        }
-        Ok(Models { cutter, embedders })
-    }
-
-    /// Derives and commits a batch.
-    async fn try_run(&self, batch: Arc<[DueDocument]>) -> Result<(), Error> {
-        let models = self.models().await?;
-        let wanted: Vec<_> =
-            batch.iter().map(|due| (due.document_id.clone(), due.version)).collect();
-        let documents = self.pace.piece(self.reader.read_sources(&wanted)).await?;
-        let mut derived = Vec::with_capacity(documents.len());
-        let mut failures = Vec::new();
-        for (stored, result) in self.derive(&models, documents).await? {
-            match result {
-                Ok(document) => derived.push(document),
-                Err(fault) => failures.push(self.failure(&batch, &stored, &fault)),
-            }
-        }
-        if !derived.is_empty() {
-            let commit = async {
-                let deadline = Instant::now() + COMMIT_PATIENCE;
-                ask(&self.writer, deadline, "committing chunks", |reply| {
-                    writer::Message::CommitDerived { documents: derived, reply }
-                })
-                .await
-            };
-            self.pace.piece(commit).await?;
-        }
-        self.record(failures).await
-    }
-
-    /// Makes the trees of all documents together. If a document makes that fail, makes each tree by
-    /// itself.
-    async fn try_structure(&self, batch: Arc<[DueDocument]>) -> Result<(), Error> {
-        let cutter = self.cutter().await?;
-        let deadline = Instant::now() + ENCODER_PATIENCE;
-        let embedder = self.encoders.of(&self.settings.encoder, deadline).await?;
-        let wanted: Vec<_> =
-            batch.iter().map(|due| (due.document_id.clone(), due.version)).collect();
-        let documents = self.reader.read_sources(&wanted).await?;
-        match self.structure_builder.make(&cutter, &embedder, documents.clone()).await {
-            Ok(()) => return Ok(()),
-            Err(error) if error.is_retryable() => return Err(error),
-            Err(_over_some_document) => {}
-        }
-        let mut failures = Vec::new();
-        for stored in documents {
-            match self.structure_builder.make(&cutter, &embedder, vec![stored.clone()]).await {
-                Ok(()) => {}
-                Err(error) if error.is_retryable() => return Err(error),
-                Err(error) => {
-                    let fault = Fault { stage: Stage::Structuring, error };
-                    failures.push(self.failure(&batch, &stored, &fault));
-                }
-            }
-        }
-        self.record(failures).await
-    }
-
-    /// Makes the missing nodes above documents.
-    async fn try_upper(&self) -> Result<(), Error> {
-        let deadline = Instant::now() + ENCODER_PATIENCE;
-        let embedder = self.encoders.of(&self.settings.encoder, deadline).await;
-        if let Err(error) = &embedder {
-            let error = error.chain();
-            tracing::warn!(error, "nodes above documents are made without vectors");
-        }
-        self.structure_builder.make_upper(embedder.ok().as_deref()).await
-    }
-
-    async fn record(&self, failures: Vec<Failure>) -> Result<(), Error> {
-        if failures.is_empty() {
-            return Ok(());
-        }
-        let deadline = Instant::now() + COMMIT_PATIENCE;
-        ask(&self.writer, deadline, "recording failures", |reply| writer::Message::RecordFailures {
-            failures,
-            reply,
-        })
-        .await
-    }
-
-    /// Derives all documents together. If a document makes that fail, derives each by itself, so
-    /// that it does not hold up the others. An error means that the service lacks something and no
-    /// document is at fault.
-    async fn derive(
-        &self,
-        models: &Models,
-        documents: Vec<StoredDocument>,
-    ) -> Result<Vec<(StoredDocument, Result<DerivedDocument, Fault>)>, Error> {
-        match self.derive_together(models, &documents).await {
-            Ok(derived) => {
-                return Ok(documents.into_iter().zip(derived.into_iter().map(Ok)).collect());
-            }
-            Err(fault) if fault.error.is_retryable() => return Err(fault.error),
-            Err(_over_some_document) => {}
-        }
-        let mut results = Vec::with_capacity(documents.len());
-        for document in documents {
-            match self.derive_together(models, std::slice::from_ref(&document)).await {
-                Ok(derived) => {
-                    results.extend(derived.into_iter().map(|one| (document.clone(), Ok(one))))
-                }
-                Err(fault) if fault.error.is_retryable() => return Err(fault.error),
-                Err(fault) => results.push((document, Err(fault))),
-            }
-        }
-        Ok(results)
-    }
-
-    async fn derive_together(
-        &self,
-        models: &Models,
-        documents: &[StoredDocument],
-    ) -> Result<Vec<DerivedDocument>, Fault> {
-        let chunks = self.pace.piece(self.chunk(&models.cutter, documents)).await?;
-        let keys: Vec<&str> =
-            chunks.iter().flatten().map(|chunk| chunk.key_text.as_str()).collect();
-        let ids: Vec<DocumentId> =
-            documents.iter().map(|stored| stored.document.id.clone()).collect();
-        let mut by_model = Vec::with_capacity(models.embedders.len());
-        for encoder in &models.embedders {
-            by_model.push(self.embed(encoder, &keys, &ids).await?.into_iter());
-        }
-        let recipe = self.settings.recipes().wanted;
-        let mut vectors = || by_model.iter_mut().filter_map(Iterator::next).collect();
-        let mut embedded = |chunk| EmbeddedChunk { chunk, vectors: vectors() };
-        Ok(documents
-            .iter()
-            .zip(chunks)
-            .map(|(stored, chunks)| DerivedDocument {
-                document: stored.document.clone(),
-                version: stored.version,
-                recipe,
-                chunks: chunks.into_iter().map(&mut embedded).collect(),
-            })
-            .collect())
-    }
-
-    /// Embeds texts with one model. Where chunks are made again, vectors that exist already are
-    /// reused.
-    async fn embed(
-        &self,
-        encoder: &Arc<dyn Encoder>,
-        texts: &[&str],
-        documents: &[DocumentId],
-    ) -> Result<Vec<Vec<f32>>, Fault> {
-        let fault = |error| Fault { stage: Stage::Embedding, error };
-        let mut known = HashMap::new();
-        let is_moving = self.settings.reembedding.as_ref().is_some_and(Reembedding::is_on);
-        if is_moving && matches!(self.pace, Pace::Behind(_)) {
-            let read = self.reader.vectors(encoder.identity(), documents);
-            known = self.pace.piece(read).await.map_err(|error| fault(error.into()))?;
-        }
-        let missing: Vec<&str> =
-            texts.iter().filter(|text| !known.contains_key(**text)).copied().collect();
-        let mut made = Vec::with_capacity(missing.len());
-        let mut missing = missing.as_slice();
-        while !missing.is_empty() {
-            let part;
-            (part, missing) = missing.split_at(missing.len().min(self.pace.embed_chunks()));
-            let embedding = async {
-                let part = part.iter().map(ToString::to_string).collect();
-                let deadline = Instant::now() + EMBED_PATIENCE;
-                encoder.embed(part, TextKind::Passage, Priority::Bulk, deadline).await
-            };
-            let embedding = metrics::stage("embed", embedding);
-            made.extend(self.pace.piece(embedding).await.map_err(fault)?);
-        }
-        let mut made = made.into_iter().map(|embedding| embedding.vector);
-        let vector = |text: &&str| known.get(*text).cloned().or_else(|| made.next());
-        let vectors: Option<Vec<Vec<f32>>> = texts.iter().map(vector).collect();
-        vectors
-            .ok_or_else(|| fault(Error::internal("the encoder returned fewer vectors than texts")))
-    }
-
-    /// Cuts documents into chunks where blocking is allowed, as `[documents][chunks]`.
-    async fn chunk(
-        &self,
-        cutter: &Arc<dyn Encoder>,
-        documents: &[StoredDocument],
-    ) -> Result<Vec<Vec<Chunk>>, Fault> {
-        let documents: Vec<_> = documents.iter().map(|stored| stored.document.clone()).collect();
-        let (encoder, settings) = (Arc::clone(cutter), Arc::clone(&self.settings));
-        let window = encoder.identity().max_tokens as usize;
-        let cut = move || {
-            let token_spans = |text: &str| encoder.token_spans(text);
-            let chunks = |document: &Document| {
-                let (chunking, spans) = (&settings.chunking, &token_spans);
-                let keys = settings.chat_keys();
-                if let Some(chunks) =
-                    clew_chat::key_chunks(document, keys, chunking, spans, window)?
-                {
-                    return Ok(chunks);
-                }
-                let mut chunks = clew_text::chunk(document, chunking, spans, window);
-                let count = chunks.len();
-                chunks.extend(clew_chat::statement_chunks(document, count, spans, window));
-                Ok(chunks)
-            };
-            documents.iter().map(chunks).collect::<Result<Vec<_>, Error>>()
-        };
-        let span = child(|| tracing::info_span!("derive.chunk"));
-        let cutting = tokio::task::spawn_blocking(cut).instrument(span);
-        let fault = |error| Fault { stage: Stage::Chunking, error };
-        let chunks = metrics::stage("chunk", cutting).await.map_err(|panic| {
-            fault(Error::internal("cutting the document panicked").with_source(panic))
-        })?;
-        let chunks = chunks.map_err(fault)?;
-        if chunks.iter().any(Vec::is_empty) {
-            return Err(fault(Error::internal("the document has no chunk that could be found")));
-        }
-        Ok(chunks)
-    }
-
-    fn failure(&self, batch: &[DueDocument], stored: &StoredDocument, fault: &Fault) -> Failure {
-        let attempts = batch
-            .iter()
-            .find(|due| due.document_id == stored.document.id)
-            .map_or(0, |due| due.attempts);
-        let delay = Backoff::delay_after(RETRY_DOCUMENT.0, RETRY_DOCUMENT.1, attempts);
-        tracing::warn!(
-            document = stored.document.id.log_tag(),
-            attempts = attempts + 1,
-            error = fault.error.chain(),
-            "a document could not be derived"
-        );
-        Failure {
-            document_id: stored.document.id.clone(),
-            version: stored.version,
-            stage: fault.stage,
-            kind: fault.error.kind(),
-            message: fault.error.message().to_owned(),
-            next_try: Some(self.clock.now().saturating_add(delay)),
-        }
+fn deriver(arguments: &Arguments, pace: Pace) -> Deriver {
+    let Arguments { settings, reader, encoders, writer, .. } = arguments.clone();
+    let structure_builder = StructureBuilder {
+        corpus: Arc::clone(&settings),
+        reader: reader.clone(),
+        builder: Arc::clone(&arguments.graph_builder),
+        writer: writer.clone(),
+    };
+    let whole_bytes = arguments.derive_bytes;
+    Deriver {
+        pace,
+        structure_builder,
+        settings,
+        reader,
+        encoders,
+        writer,
+        clock: Arc::clone(&arguments.clock),
+        whole_bytes,
+        part_bytes: (whole_bytes.saturating_mul(PART_OF_BATCH) as usize).min(MOST_PART_BYTES),
     }
 }
 

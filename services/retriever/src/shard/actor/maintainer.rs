@@ -12,6 +12,7 @@ use ractor::ActorRef;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::shard::actor::writer;
+use crate::shard::idleness::{Idleness, Task};
 use crate::shard::resources::Resources;
 
 /// Bound against a hung disk, not an estimate.
@@ -83,6 +84,7 @@ pub(crate) struct Maintainer {
     reader: ShardReader,
     resources: Resources,
     interval: Duration,
+    idleness: Idleness,
     requests: mpsc::Receiver<Request>,
     maintain: Vec<Reply<()>>,
     erase: Vec<(Traces, Reply<ErasureScan>)>,
@@ -95,10 +97,11 @@ impl Maintainer {
         reader: ShardReader,
         resources: Resources,
         interval: Duration,
+        idleness: Idleness,
     ) -> (Self, Asking) {
         let (asking, requests) = mpsc::channel(REQUESTS);
         let (maintain, erase) = (Vec::new(), Vec::new());
-        let new = Self { writer, reader, resources, interval, requests, maintain, erase };
+        let new = Self { writer, reader, resources, interval, idleness, requests, maintain, erase };
         (new, Asking(asking))
     }
 
@@ -159,6 +162,7 @@ impl Maintainer {
     async fn maintain(&mut self) -> bool {
         let replies = std::mem::take(&mut self.maintain);
         let deadline = Instant::now() + PATIENCE;
+        let revision = self.reader.revision();
         let planned = ask(&self.writer, deadline, "planning maintenance", |reply| {
             writer::Message::PlanMaintenance { reply }
         });
@@ -172,6 +176,10 @@ impl Maintainer {
                 return true;
             }
             Ok(Some(report)) => {
+                // What was done may have made something else due.
+                if report.done.is_empty() && report.postponed.is_empty() {
+                    self.idleness.is_done(Task::Maintainer, revision);
+                }
                 if !report.done.is_empty() {
                     let (done, postponed) = (&report.done, &report.postponed);
                     tracing::debug!(?done, ?postponed, "maintained");

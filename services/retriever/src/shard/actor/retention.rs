@@ -11,6 +11,7 @@ use ractor::ActorRef;
 use crate::shard::actor::maintainer::Asking;
 use crate::shard::actor::writer;
 use crate::shard::graph::ShardGraph;
+use crate::shard::idleness::{Idleness, Resting, Task};
 
 /// Number of documents that are forgotten at once.
 const DOCUMENTS: usize = 256;
@@ -28,19 +29,22 @@ pub(crate) struct Arguments {
     pub maintenance: Asking,
     pub clock: Arc<dyn Clock>,
     pub interval: Duration,
+    pub idleness: Idleness,
+    pub resting: Resting,
 }
 
 /// Forgets old documents at every interval, for as long as the task runs.
 pub(crate) async fn keep_forgetting(arguments: Arguments) {
     loop {
         match arguments.forget().await {
-            Ok(0) => {}
+            Ok(0) => arguments.tell_next().await,
             Ok(documents) => {
                 tracing::info!(
                     shard = arguments.name,
                     documents,
                     "forgot what is retained no longer"
                 );
+                arguments.tell_next().await;
             }
             Err(error) => {
                 let error = error.chain();
@@ -59,6 +63,24 @@ pub(crate) fn warn_of_leftovers(shard: &str, scan: &ErasureScan) {
 }
 
 impl Arguments {
+    /// Notes when the next document is to be forgotten, for the time at which the shard rests.
+    async fn tell_next(&self) {
+        let revision = self.reader.revision();
+        if self.idleness.is_done_at(Task::Retention, revision) {
+            return;
+        }
+        match self.reader.oldest().await {
+            Ok(oldest) => {
+                self.resting.is_due(oldest.map(|oldest| oldest.saturating_add(self.retained)));
+                self.idleness.is_done(Task::Retention, revision);
+            }
+            Err(error) => {
+                let error = Error::from(error).chain();
+                tracing::debug!(shard = self.name, error, "it is not known what is oldest");
+            }
+        }
+    }
+
     /// Forgets the documents that are too old by now. Returns their number.
     async fn forget(&self) -> Result<usize, Error> {
         let now = self.clock.now().as_micros();

@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Accepted, Access, Clock, DocumentId, Error, Forgotten};
+use clew_core::{Accepted, Access, Clock, DocumentId, Error, Forgotten, Version};
 use clew_index::{
-    Committed, CorpusTreeRow, DerivedDocument, DocumentNodes, Done, Failure, Maintenance,
-    MaintenancePlan, Next, Offer, ShardSettings, ShardWriter, StagedMemory, Traces,
+    Committed, CorpusTreeRow, DerivedDocument, DerivedPart, DocumentNodes, Done, Failure,
+    Maintenance, MaintenancePlan, Next, Offer, ShardSettings, ShardWriter, StagedMemory, Traces,
 };
 use clew_runtime::admission::Permit;
 use clew_telemetry::{Origin, child, linked, metrics};
@@ -41,6 +41,14 @@ pub(crate) enum Message {
     CommitAccepted,
     /// Commit derived chunks.
     CommitDerived { documents: Vec<DerivedDocument>, reply: RpcReplyPort<Result<Committed, Error>> },
+    /// Commit some chunks of a large document. Answers whether they were taken.
+    CommitPart { part: Box<DerivedPart>, reply: RpcReplyPort<Result<bool, Error>> },
+    /// Give up what was committed of a large document's chunks, unless all of them were.
+    AbandonParts {
+        document_id: DocumentId,
+        version: Version,
+        reply: RpcReplyPort<Result<(), Error>>,
+    },
     /// Commit nodes of documents' trees. Answers with the documents that were dropped.
     CommitNodes {
         documents: Vec<DocumentNodes>,
@@ -80,7 +88,9 @@ impl Message {
         Some(match self {
             // A group of them is one commit.
             Self::Accept { .. } | Self::CommitAccepted => return None,
-            Self::CommitDerived { .. } => "commit_chunks",
+            Self::CommitDerived { .. } | Self::CommitPart { .. } | Self::AbandonParts { .. } => {
+                "commit_chunks"
+            }
             Self::CommitNodes { .. } | Self::CommitUpper { .. } => "commit_nodes",
             Self::CommitMemory { .. } | Self::SweepMemories { .. } => "commit_memory",
             Self::RecordFailures { .. } => "record_failures",
@@ -94,7 +104,9 @@ impl Message {
     fn name(&self) -> &'static str {
         match self {
             Self::Accept { .. } | Self::CommitAccepted => "accepting documents",
-            Self::CommitDerived { .. } => "storing chunks",
+            Self::CommitDerived { .. } | Self::CommitPart { .. } | Self::AbandonParts { .. } => {
+                "storing chunks"
+            }
             Self::CommitNodes { .. } | Self::CommitUpper { .. } => "storing nodes",
             Self::CommitMemory { .. } | Self::SweepMemories { .. } => "storing memories",
             Self::RecordFailures { .. } => "recording failures",
@@ -195,6 +207,15 @@ impl Actor for Writer {
                 let committed =
                     state.shard.commit_derived(documents).instrument(commit("chunks")).await;
                 state.answer(reply, committed);
+            }
+            Message::CommitPart { part, reply } => {
+                let committing = Box::pin(state.shard.commit_part(&part));
+                let committed = committing.instrument(commit("some chunks")).await;
+                state.answer(reply, committed);
+            }
+            Message::AbandonParts { document_id, version, reply } => {
+                let abandoned = Box::pin(state.shard.abandon_parts(&document_id, version)).await;
+                state.answer(reply, abandoned);
             }
             Message::CommitNodes { documents, reply } => {
                 let committed =

@@ -33,6 +33,7 @@ use tracing::Instrument;
 
 use self::attempts::Attempts;
 use crate::shard::actor::writer;
+use crate::shard::idleness::{Idleness, Task};
 
 /// Bytes of text that are read before a commit.
 const BATCH_BYTES: usize = 512 << 10;
@@ -60,6 +61,7 @@ pub(crate) struct MemoryBuilder {
     pub interval: Duration,
     /// Receives what fails, for callers.
     pub failures: watch::Sender<Arc<Vec<MemoryFailure>>>,
+    pub idleness: Idleness,
 }
 
 /// State of the work between two steps.
@@ -126,7 +128,12 @@ pub(crate) async fn keep_building(builder: MemoryBuilder) {
     let mut work = Work::default();
     loop {
         let wait = match builder.step(&mut work).await {
-            Ok(Step::Idle) => Some(builder.interval),
+            Ok(Step::Idle) => {
+                if let Some(whole) = &work.whole {
+                    builder.idleness.is_done(Task::MemoryBuilder, whole.revision);
+                }
+                Some(builder.interval)
+            }
             Ok(Step::Done) => None,
             Ok(Step::Stored) => {
                 work.attempts.succeeded();

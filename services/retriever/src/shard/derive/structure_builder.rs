@@ -12,6 +12,7 @@
 //! whose summaries cannot be embedded are stored nevertheless.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::mem::take;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,9 @@ use crate::shard::actor::writer;
 
 /// Number of segments that are made before a commit.
 const SEGMENTS_AT_ONCE: usize = 64;
+/// Maximum number of nodes of a document in a commit. More are only committed if an earlier version
+/// of a large document had them already.
+const NODES_AT_ONCE: usize = 512;
 /// Number of nodes above documents that are made before a commit.
 const UPPER_AT_ONCE: usize = 256;
 /// Bound against a hung graph builder, not an estimate: a model may take minutes for 64 segments.
@@ -48,12 +52,13 @@ pub(crate) struct StructureBuilder {
 
 /// A document whose tree is being built.
 struct Growing {
-    stored: StoredDocument,
+    stored: Arc<StoredDocument>,
     settings: StructureSettings,
     recipe: Recipe,
     segments: Vec<Span>,
     shape: DocumentShape,
-    /// Nodes that exist, committed or not, as `[level][ordinal]`.
+    /// Nodes that exist, as `[level][ordinal]`. Committed ones have neither extraction nor vector
+    /// here: only their summaries and keys are read again.
     nodes: Vec<Vec<Option<NodeRow>>>,
     /// Number of committed nodes.
     known: u64,
@@ -91,7 +96,7 @@ impl StructureBuilder {
         &self,
         cutter: &Arc<dyn Encoder>,
         embedder: &Arc<dyn Encoder>,
-        documents: Vec<StoredDocument>,
+        documents: Vec<Arc<StoredDocument>>,
     ) -> Result<(), Error> {
         let Some((settings, recipe)) = self.corpus.structure.zip(self.corpus.structure_recipe())
         else {
@@ -111,7 +116,7 @@ impl StructureBuilder {
     async fn begin(
         &self,
         cutter: &Arc<dyn Encoder>,
-        documents: Vec<StoredDocument>,
+        documents: Vec<Arc<StoredDocument>>,
         settings: StructureSettings,
         recipe: Recipe,
     ) -> Result<Vec<Growing>, Error> {
@@ -127,7 +132,7 @@ impl StructureBuilder {
         let encoder = Arc::clone(cutter);
         let cut = move || {
             let token_spans = |text: &str| encoder.token_spans(text);
-            let cut = |stored: StoredDocument| {
+            let cut = |stored: Arc<StoredDocument>| {
                 let max_tokens = settings.segment_tokens;
                 let segments = clew_text::segments(&stored.document, max_tokens, &token_spans);
                 Growing::new(stored, settings, recipe, segments)
@@ -274,23 +279,26 @@ impl StructureBuilder {
         Ok(())
     }
 
+    /// Commits the nodes that were made, some at a time.
     async fn commit(&self, embedder: &dyn Encoder, growing: &mut [Growing]) -> Result<(), Error> {
-        let mut documents: Vec<DocumentNodes> =
-            growing.iter_mut().filter_map(Growing::fresh).collect();
-        if documents.is_empty() {
-            return Ok(());
+        loop {
+            let mut documents: Vec<DocumentNodes> =
+                growing.iter_mut().filter_map(Growing::fresh).collect();
+            if documents.is_empty() {
+                return Ok(());
+            }
+            let rows = documents.iter_mut().flat_map(|of| &mut of.rows);
+            let summaries = rows.map(|row| (row.summary.as_str(), &mut row.vector));
+            embed_summaries(embedder, summaries.collect()).await;
+            let deadline = Instant::now() + COMMIT_PATIENCE;
+            let commit = ask(&self.writer, deadline, "committing nodes", |reply| {
+                writer::Message::CommitNodes { documents, reply }
+            });
+            let dropped: Vec<DocumentId> = commit.await?;
+            // A document that was replaced or forgotten meanwhile becomes due again in its new
+            // state.
+            tracing::debug!(dropped = dropped.len(), "committed nodes");
         }
-        let rows = documents.iter_mut().flat_map(|of| &mut of.rows);
-        let summaries = rows.map(|row| (row.summary.as_str(), &mut row.vector));
-        embed_summaries(embedder, summaries.collect()).await;
-        let deadline = Instant::now() + COMMIT_PATIENCE;
-        let dropped: Vec<DocumentId> = ask(&self.writer, deadline, "committing nodes", |reply| {
-            writer::Message::CommitNodes { documents, reply }
-        })
-        .await?;
-        // A document that was replaced or forgotten meanwhile becomes due again in its new state.
-        tracing::debug!(dropped = dropped.len(), "committed nodes");
-        Ok(())
     }
 
     /// Builds and commits the missing nodes above documents, level by level. `embedder` embeds
@@ -422,7 +430,7 @@ fn missing(growing: &[Growing], level: u32) -> Vec<Missing> {
 
 impl Growing {
     fn new(
-        stored: StoredDocument,
+        stored: Arc<StoredDocument>,
         settings: StructureSettings,
         recipe: Recipe,
         segments: Vec<Span>,
@@ -560,7 +568,7 @@ impl Growing {
             let slot = slot.and_then(|level| level.get_mut(row.ordinal as usize));
             if let Some(slot) = slot {
                 taken.insert((row.level, row.ordinal));
-                *slot = Some(row);
+                *slot = Some(NodeRow { extraction: String::new(), vector: None, ..row });
             }
         }
         of_key.extend(others.into_iter().map(|row| (row.key.clone(), row)));
@@ -598,13 +606,16 @@ impl Growing {
         self.fresh.push((node.level, node.ordinal));
     }
 
-    /// Returns the nodes to commit.
+    /// Returns nodes to commit, as many as are committed at once.
     fn fresh(&mut self) -> Option<DocumentNodes> {
-        let fresh = std::mem::take(&mut self.fresh);
-        let rows: Vec<NodeRow> = fresh
-            .into_iter()
-            .filter_map(|(level, ordinal)| self.node(level, ordinal).cloned())
-            .collect();
+        let fresh = self.fresh.drain(..self.fresh.len().min(NODES_AT_ONCE));
+        let nodes = &mut self.nodes;
+        let row = |(level, ordinal): (u32, u32)| {
+            let node = nodes.get_mut(level as usize)?.get_mut(ordinal as usize)?.as_mut()?;
+            let (extraction, vector) = (take(&mut node.extraction), node.vector.take());
+            Some(NodeRow { extraction, vector, ..node.clone() })
+        };
+        let rows: Vec<NodeRow> = fresh.filter_map(row).collect();
         let known = self.known;
         self.known += rows.len() as u64;
         (!rows.is_empty()).then(|| DocumentNodes {

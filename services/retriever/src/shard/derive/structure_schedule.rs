@@ -47,6 +47,11 @@ impl StructureSchedule {
         !self.is_on && now >= self.after
     }
 
+    /// Returns whether no run goes on and none is missing in the state of this revision.
+    pub fn is_done_at(&self, revision: u64) -> bool {
+        !self.is_on && self.whole_at == Some(revision)
+    }
+
     pub fn begin(&mut self) {
         self.is_on = true;
     }

@@ -3,6 +3,7 @@
 use std::ops::{Add, AddAssign, Mul, Sub};
 use std::time::Instant;
 
+use clew_index::StorageRequest;
 use serde::Serialize;
 
 /// Cost of some work.
@@ -16,6 +17,8 @@ pub struct WorkCost {
     /// Calls and bytes, if the system counts them.
     #[serde(flatten)]
     pub calls: Option<Calls>,
+    /// Requests to the bucket that the shard lies in.
+    pub requests: Requests,
 }
 
 /// How long work held the writer of a shard. Nothing else is written meanwhile.
@@ -45,6 +48,24 @@ pub struct Calls {
     pub bytes_written: f64,
 }
 
+/// Requests to a bucket, by kind. Fractions come from averages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Requests {
+    pub get: f64,
+    pub head: f64,
+    pub list: f64,
+    pub put: f64,
+    pub delete: f64,
+}
+
+/// State of all counters at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Counters {
+    calls: Option<Calls>,
+    requests: Requests,
+    at: Instant,
+}
+
 /// Measures costs.
 #[derive(Debug)]
 pub struct Meter {
@@ -60,9 +81,9 @@ impl Meter {
 
     /// Does some work and measures it.
     pub async fn measure<T>(&self, work: impl Future<Output = T>) -> (T, WorkCost) {
-        let (before, began) = (Calls::so_far(), Instant::now());
+        let before = Counters::read();
         let done = work.await;
-        (done, self.since(before, began))
+        (done, self.since(before))
     }
 
     /// Does some work that holds the writer all the time, and measures it.
@@ -74,20 +95,21 @@ impl Meter {
 
     /// Does some work several times and returns the average.
     pub fn average(&self, times: usize, mut work: impl FnMut()) -> WorkCost {
-        let (before, began) = (Calls::so_far(), Instant::now());
+        let before = Counters::read();
         for _ in 0..times {
             work();
         }
-        self.since(before, began) * (1.0 / times as f64)
+        self.since(before) * (1.0 / times as f64)
     }
 
-    fn since(&self, before: Option<Calls>, began: Instant) -> WorkCost {
-        let seconds = began.elapsed().as_secs_f64();
-        let calls = before.zip(Calls::so_far()).zip(self.counting);
+    fn since(&self, before: Counters) -> WorkCost {
+        let seconds = before.at.elapsed().as_secs_f64();
+        let calls = before.calls.zip(Calls::so_far()).zip(self.counting);
         WorkCost {
             seconds,
             held: None,
             calls: calls.map(|((before, after), counting)| after - before - counting),
+            requests: Requests::so_far().with(before.requests, |after, before| after - before),
         }
     }
 }
@@ -98,6 +120,11 @@ impl WorkCost {
         let held = |of: fn(Held) -> f64| self.held.map(|held| time(of(held))).unwrap_or_default();
         let (all, at_once) = (held(|it| it.writer_seconds), held(|it| it.writer_seconds_at_once));
         [time(self.seconds), all, at_once]
+    }
+
+    /// Returns the number of requests to a bucket, for people.
+    pub fn requests(&self) -> String {
+        format!("{:.1}", self.requests.all())
     }
 
     /// Returns reads, bytes read, writes and bytes written for people; empty if the system does not
@@ -138,6 +165,40 @@ pub fn half_and_most(costs: Vec<WorkCost>) -> (WorkCost, WorkCost) {
     let sum = costs.into_iter().reduce(Add::add).unwrap_or_default();
     let most = WorkCost { seconds: of(99), ..WorkCost::default() };
     (WorkCost { seconds: of(50), ..sum * share }, most)
+}
+
+impl Counters {
+    fn read() -> Self {
+        Self { calls: Calls::so_far(), requests: Requests::so_far(), at: Instant::now() }
+    }
+}
+
+impl Requests {
+    fn so_far() -> Self {
+        let sent = |kind: StorageRequest| kind.sent() as f64;
+        Self {
+            get: sent(StorageRequest::Get),
+            head: sent(StorageRequest::Head),
+            list: sent(StorageRequest::List),
+            put: sent(StorageRequest::Put),
+            delete: sent(StorageRequest::Delete),
+        }
+    }
+
+    /// Returns how many there are of all kinds together.
+    pub fn all(&self) -> f64 {
+        self.get + self.head + self.list + self.put + self.delete
+    }
+
+    fn with(self, other: Self, join: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            get: join(self.get, other.get),
+            head: join(self.head, other.head),
+            list: join(self.list, other.list),
+            put: join(self.put, other.put),
+            delete: join(self.delete, other.delete),
+        }
+    }
 }
 
 impl Calls {
@@ -193,7 +254,8 @@ impl Add for WorkCost {
             }),
             (one, other) => one.or(other),
         };
-        Self { seconds: self.seconds + other.seconds, held, calls }
+        let requests = self.requests.with(other.requests, Add::add);
+        Self { seconds: self.seconds + other.seconds, held, calls, requests }
     }
 }
 
@@ -210,7 +272,8 @@ impl Mul<f64> for WorkCost {
         let calls = self.calls.map(|calls| calls.with(calls, |a, _| a * factor));
         let held =
             self.held.map(|held| Held { writer_seconds: held.writer_seconds * factor, ..held });
-        Self { seconds: self.seconds * factor, held, calls }
+        let requests = self.requests.with(self.requests, |a, _| a * factor);
+        Self { seconds: self.seconds * factor, held, calls, requests }
     }
 }
 
@@ -232,10 +295,12 @@ mod tests {
             seconds,
             held: None,
             calls: Some(Calls { reads, ..Calls::default() }),
+            requests: Requests { get: reads, ..Requests::default() },
         };
         let (half, most) = half_and_most(vec![cost(9.0, 1.0), cost(1.0, 2.0), cost(2.0, 6.0)]);
         assert_eq!((half.seconds, most.seconds), (2.0, 9.0));
         assert!((half.calls.unwrap().reads - 3.0).abs() < 1e-9);
+        assert!((half.requests.all() - 3.0).abs() < 1e-9);
         let hundreds = (0..200).rev().map(|seconds| cost(f64::from(seconds), 1.0)).collect();
         let (half, most) = half_and_most(hundreds);
         assert_eq!((half.seconds, most.seconds), (100.0, 198.0));

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use clew_core::{Access, CorpusSettings, Document, DocumentId, StoredDocument, Timestamp};
+use clew_core::{
+    Access, CorpusSettings, Document, DocumentId, ShardIndex, StoredDocument, Timestamp,
+};
 use clew_index::{
-    DerivedDocument, Maintenance, MaintenanceReport, Next, ShardReader, ShardSettings, ShardView,
-    ShardWriter, Storage, Takeover,
+    DerivedDocument, Maintenance, MaintenanceReport, Next, Registry, ShardReader, ShardSettings,
+    ShardView, ShardWriter, Storage, StorageUrl, Takeover,
 };
 
 use crate::command::bench::growth::cost::{Held, Meter, WorkCost};
@@ -31,8 +33,8 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Measured {
     pub shard: ShardWriter,
     place: Storage,
-    /// Folder in which the shard's own lies.
-    pub folder: PathBuf,
+    /// Folder in which the shard lies, unless it lies in a bucket.
+    pub folder: Option<PathBuf>,
     pub meter: Meter,
     pub supply: Supply,
     /// Number of documents that the shard was filled with: the first ones.
@@ -46,16 +48,18 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Makes a shard in a folder of its own.
+    /// Makes a corpus with one shard.
     ///
     /// # Errors
     /// Returns what the shard returns.
-    pub async fn open(folder: &Path, supply: Supply) -> anyhow::Result<Self> {
-        let place = Storage::from(folder.join("shard-0").as_path());
+    pub async fn open(location: &StorageUrl, supply: Supply) -> anyhow::Result<Self> {
+        let (registry, corpus) = (Registry::open(location).await?, corpus()?);
+        registry.create(&corpus).await?;
+        let place = registry.shard_place(&corpus, ShardIndex(0));
         Ok(Self {
             shard: ShardWriter::open(&place, settings()?, Takeover::Uncontested).await?,
             place,
-            folder: folder.to_owned(),
+            folder: location.folder().map(Path::to_owned),
             meter: Meter::new(),
             supply,
             filled: 0,

@@ -98,7 +98,8 @@ impl Growth {
         let lines = self.lines.iter().map(|CostLine { work, chunks, cost }| {
             let [reads, read, writes, written] = cost.shown();
             let [time, writer, at_once] = cost.times();
-            let cells = [time, writer, at_once, reads, read, writes, written];
+            let requests = cost.requests();
+            let cells = [time, writer, at_once, requests, reads, read, writes, written];
             (*work, *chunks, cells.to_vec())
         });
         let figures = self
@@ -116,6 +117,7 @@ impl Growth {
             "time",
             "writer",
             "at once",
+            "requests",
             "reads",
             "bytes read",
             "writes",

@@ -58,8 +58,12 @@ impl Measured {
     /// # Errors
     /// Returns what the shard returns.
     pub async fn measure_snapshot(&mut self) -> anyhow::Result<()> {
-        let folder = self.folder.join("snapshots");
-        let place = folder.to_str().context("expected a folder whose name is text")?;
+        let folder = match &self.folder {
+            Some(folder) => tempfile::tempdir_in(folder),
+            None => tempfile::tempdir(),
+        };
+        let folder = folder.context("no temporary directory could be made")?;
+        let place = folder.path().to_str().context("expected a folder whose name is text")?;
         let snapshots =
             Snapshots::open(&StorageUrl::try_new(place, &ObjectStoreSettings::default())?).await?;
         let name: SnapshotName = "measured".parse()?;
@@ -79,8 +83,7 @@ impl Measured {
         let bytes = bytes?;
         self.add("take a snapshot", cost);
         self.add_figure("bytes of a snapshot", self.chunks, Amount::Bytes(bytes));
-        std::fs::remove_dir_all(&folder)
-            .with_context(|| format!("cannot remove `{}`", folder.display()))
+        folder.close().context("the snapshot cannot be removed")
     }
 
     /// Checks every promise about what is stored, as `clew check` does.
@@ -128,9 +131,11 @@ impl Measured {
         if let Some(resident) = memory::resident_bytes() {
             self.add_figure("memory of the process", chunks, Amount::Bytes(resident));
         }
-        let (files, bytes) = files_in(&self.folder)?;
-        self.add_figure("bytes on the disk", chunks, Amount::Bytes(bytes));
-        self.add_figure("files on the disk", chunks, Amount::Number(files));
+        if let Some(folder) = &self.folder {
+            let (files, bytes) = files_in(folder)?;
+            self.add_figure("bytes on the disk", chunks, Amount::Bytes(bytes));
+            self.add_figure("files on the disk", chunks, Amount::Number(files));
+        }
         memory::forget_peak();
         Ok(())
     }
