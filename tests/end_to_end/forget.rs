@@ -147,7 +147,7 @@ async fn a_receipt_names_what_is_left_and_the_snapshots_that_hold_it() {
 
     // Copies as a tool for backups may leave them.
     let shard = home.data_dir().join("corpora/notes/shard-0");
-    let (name, copy) = ("chunks.lance/data/copied.bak", "memories/copied.bak");
+    let (name, copy) = ("chunks.lance/copied.bak", "memories/copied.bak");
     std::fs::create_dir_all(shard.join("memories")).unwrap();
     for place in [name, copy] {
         std::fs::write(shard.join(place), MARKER).unwrap();

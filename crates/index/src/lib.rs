@@ -86,11 +86,11 @@ pub use catalogue::groups::Totals;
 pub use error::{Cause, Error, Result};
 pub use read::reader::{ShardReader, ShardView};
 pub use read::table_view::probing::IndexRecall;
-pub use registry::format::Registered;
+pub use registry::Registry;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use registry::format::act_as_next_release;
-pub use registry::{Listed, Registry};
+pub use registry::format::{Listed, Registered};
 pub use settings::{SearchMemory, ShardSettings, Takeover, Tuning};
 pub use shard::ShardWriter;
 pub use shard::maintain::{Done, Maintenance, Next, Work};

@@ -10,13 +10,11 @@ mod folder;
 pub(crate) mod format;
 mod objects;
 
-use std::time::Duration;
-
 use clew_core::{CorpusName, CorpusSettings, ShardIndex};
 
 use crate::error::{Error, Result};
 use crate::registry::folder::FolderRegistry;
-use crate::registry::format::Registered;
+use crate::registry::format::{Listed, Registered};
 use crate::registry::objects::ObjectRegistry;
 use crate::storage::url::StorageUrl;
 use crate::storage::{self, Storage};
@@ -24,16 +22,6 @@ use crate::storage::{self, Storage};
 /// Corpora of a data directory.
 #[derive(Clone, Debug)]
 pub struct Registry(Kind);
-
-/// Corpora of a registry.
-#[derive(Debug)]
-pub struct Listed {
-    /// Corpora that exist, by name.
-    pub corpora: Vec<Registered>,
-    /// Corpora that were retired and are not deleted yet, each with the time since then, without
-    /// those whose settings cannot be read.
-    pub retired: Vec<(CorpusSettings, Duration)>,
-}
 
 #[derive(Clone, Debug)]
 enum Kind {

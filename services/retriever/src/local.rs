@@ -76,9 +76,9 @@ pub struct LocalRetriever {
 }
 
 impl LocalRetriever {
-    /// Takes the data directory. The shards of its corpora open when they are needed. The lock on a folder keeps
-    /// other processes out. On other storage, a process that starts later takes the shards over,
-    /// and this one refuses requests from then on.
+    /// Takes the data directory. The shards of its corpora open when they are needed. The lock on a
+    /// folder keeps other processes out. On other storage, a process that starts later takes the
+    /// shards over, and this one refuses requests from then on.
     ///
     /// # Errors
     /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid,

@@ -2,6 +2,7 @@
 
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use clew_core::{CorpusName, CorpusSettings};
 use serde::Serialize;
@@ -12,6 +13,16 @@ use crate::error::{Cause, Error, Result};
 /// Name of a corpus with its settings, or with the error of [`crate::Registry::get`] if they
 /// cannot be read.
 pub type Registered = (CorpusName, Result<CorpusSettings>);
+
+/// Corpora of a registry.
+#[derive(Debug)]
+pub struct Listed {
+    /// Corpora that exist, by name.
+    pub corpora: Vec<Registered>,
+    /// Corpora that were retired and are not deleted yet, each with the time since then, without
+    /// those whose settings cannot be read.
+    pub retired: Vec<(CorpusSettings, Duration)>,
+}
 
 /// Name of the folder of a data directory, or of the part of an object store, that holds the
 /// corpora.

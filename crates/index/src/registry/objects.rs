@@ -21,8 +21,7 @@ use object_store::{ObjectMeta, UpdateVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::registry::Listed;
-use crate::registry::format::{CORPORA, damaged, from_json, to_json};
+use crate::registry::format::{CORPORA, Listed, damaged, from_json, to_json};
 use crate::storage::Storage;
 use crate::storage::objects::{Objects, PARALLEL};
 use crate::storage::unique::unique;

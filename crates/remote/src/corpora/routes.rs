@@ -72,8 +72,8 @@ impl Routes {
         self.ask(deadline, doing, shuffled, call).await.1
     }
 
-    /// Tells all reachable retrievers something, at the same time. One that does not hear it in time
-    /// finds it out by itself.
+    /// Tells all reachable retrievers something, at the same time. One that does not hear it in
+    /// time finds it out by itself.
     pub async fn tell_all<F: Future<Output = Result<(), Error>>>(
         &self,
         deadline: Instant,

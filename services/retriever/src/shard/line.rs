@@ -58,10 +58,10 @@ impl ShardLine {
         resources: Resources,
     ) -> Self {
         let capacity = config.accept_queue_bytes as usize;
+        let (resting, clock) = (Resting::new(), Arc::clone(&seams.clock));
         let seen =
-            ShardGauges::new(&settings, shard, claim.clone(), Arc::clone(&seams.clock), capacity);
+            ShardGauges::new(&settings, shard, claim.clone(), clock, resting.clone(), capacity);
         let (tally, settings) = (Arc::default(), watch::Sender::new(settings));
-        let resting = Resting::new();
         Self { place, shard, settings, seams, config, claim, tally, resting, resources, seen }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock, PoisonError};
 
 use clew_cluster::Standing;
-use clew_core::{Clock, CorpusSettings, Error, ErrorKind, Invariant, ShardIndex};
+use clew_core::{Access, Clock, CorpusSettings, Counts, Error, ErrorKind, Invariant, ShardIndex};
 use clew_index::{
     IndexRecall, SearchMemory, ShardReader, ShardStatistics, StorageRequest, TableStatistics,
 };
@@ -15,6 +15,7 @@ use clew_telemetry::metrics::{
 use clew_telemetry::{Queue, Severity, Trouble, WeakRegistry};
 
 use crate::shard::claim::Claim;
+use crate::shard::idleness::Resting;
 use crate::shard::trace_contexts::TraceContexts;
 
 static SHARDS: WeakRegistry<ShardGauges> = WeakRegistry::new();
@@ -83,6 +84,7 @@ pub(crate) struct ShardGauges {
     claim: Claim,
     clock: Arc<dyn Clock>,
     state: OnceLock<Box<dyn Fn() -> LineState<ShardReader> + Send + Sync>>,
+    resting: Resting,
     /// Whether the last commit failed.
     is_refused: AtomicBool,
     /// Statistics of the tables at the last maintenance.
@@ -102,6 +104,7 @@ impl ShardGauges {
         shard: ShardIndex,
         claim: Claim,
         clock: Arc<dyn Clock>,
+        resting: Resting,
         capacity: usize,
     ) -> Arc<Self> {
         let writing = Arc::new(AtomicUsize::new(0));
@@ -113,6 +116,7 @@ impl ShardGauges {
             claim,
             clock,
             state: OnceLock::new(),
+            resting,
             is_refused: AtomicBool::new(false),
             tables: Mutex::default(),
             writing,
@@ -158,6 +162,15 @@ impl ShardGauges {
         match self.line() {
             LineState::Running(reader) => Some(reader),
             _ => None,
+        }
+    }
+
+    /// Returns the totals of the documents, also of a shard that rests.
+    fn counts(&self) -> Option<Counts> {
+        match self.line() {
+            LineState::Running(reader) => Some(reader.counts()),
+            LineState::Resting => Some(self.resting.totals()?.counts(&Access::all())),
+            LineState::Starting | LineState::Failed(_) | LineState::Stopped => None,
         }
     }
 
@@ -281,7 +294,7 @@ fn observe() {
         let description = "Documents of a shard, by state; set_aside ones failed for good.";
         gauge("clew_documents", "", description, |tell| {
             for seen in SHARDS.all() {
-                let Some(counts) = seen.reader().map(|reader| reader.counts()) else { continue };
+                let Some(counts) = seen.counts() else { continue };
                 for (state, count) in [
                     ("found", counts.documents),
                     ("pending", counts.pending),
