@@ -4,7 +4,7 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install docs demo cluster-demo test fault-test check style bench cluster-bench load simulate proto \
+.PHONY: help setup build install docs demo cluster-demo test fault-test check style bench cluster-bench scale-bench load simulate proto \
 	config-reference manifests deploy-check deploy-test images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
@@ -92,6 +92,12 @@ bench: demo ## Measure encoder, ingestion and search on this machine
 
 cluster-bench: build ## Measure what a cluster costs and gains on this machine
 	@CLEW=$(CLEW) $(PYTHON) benches/bench_cluster.py
+
+# `make scale-bench TEXTS="folder another"` fills it with your own texts, and `FOLDER=` keeps the shard there.
+scale-bench: setup ## Fill a shard with a million chunks and measure at 10,000, 100,000 and 1,000,000 (half an hour behind the build, 6 GB of disk)
+	cargo build --release --workspace --bin clew --locked
+	$(RELEASE)/clew bench growth --sizes $(or $(SIZES),10000,100000,1000000) \
+		$(addprefix --folder=,$(FOLDER)) $(if $(TEXTS),--texts $(TEXTS))
 
 # `make load SCENARIOS="search-ladder tenant-storm"`. Without SCENARIOS, the short mixed one runs.
 load: build ## Measure a fresh server under load; reports go to .cache/load

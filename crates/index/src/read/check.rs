@@ -7,11 +7,11 @@ mod invariants;
 mod state;
 mod stored;
 
-use clew_core::{Access, Breach, CheckQuery, Checked, DocumentId, Invariant};
+use clew_core::{Access, Breach, CheckQuery, Checked, Invariant};
 
 use crate::error::Result;
 use crate::read::check::invariants::{document_breaches, tree_breach};
-use crate::read::check::state::state_breaches;
+use crate::read::check::state::{state_breach, unknown_breaches};
 use crate::read::check::stored::read;
 use crate::read::view::Snapshot;
 
@@ -25,11 +25,9 @@ pub(crate) async fn check(
     query: &CheckQuery,
 ) -> Result<Checked> {
     let mut breaches = Vec::new();
-    if query.after.is_none() {
-        breaches.extend(state_breaches(snapshot).await?);
-        // If a document is unknown, so are its labels.
-        let is_seen = |id: &DocumentId| access.is_all() || snapshot.catalogue.sees(access, id);
-        breaches.retain(|breach| is_seen(&breach.document_id));
+    // If a document is unknown, so are its labels.
+    if query.after.is_none() && access.is_all() {
+        breaches.extend(unknown_breaches(snapshot).await?);
     }
     let mut bytes = 0;
     let mut page = Vec::new();
@@ -46,6 +44,7 @@ pub(crate) async fn check(
     for record in &page {
         let rows = rows.remove(&record.id).unwrap_or_default();
         chunks += rows.chunks.len() as u64;
+        breaches.extend(state_breach(&record.id, &record.facts, &rows.facts));
         let (corpus, vectors) = (&snapshot.corpus, &snapshot.vectors);
         breaches.extend(document_breaches(corpus, vectors, record, &rows));
         let tree = tree_breach(record, &rows, snapshot.max_children);

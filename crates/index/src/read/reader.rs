@@ -370,7 +370,8 @@ impl ShardView {
     }
 
     /// Checks a page of documents against every [`clew_core::Invariant`], in one state of the
-    /// shard. The first page also reads the light columns of all rows.
+    /// shard. The first page also looks for rows of documents that are unknown. Memory use does not
+    /// grow with the shard.
     ///
     /// # Errors
     /// Returns a storage error, also if a row is so damaged that it cannot be read.

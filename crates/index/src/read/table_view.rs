@@ -308,7 +308,7 @@ impl TableView {
         if probing.is_due(index.partitions(), rows) {
             self.want_upkeep();
         }
-        probing.probes()
+        probing.probes(index.partitions())
     }
 
     /// Returns the recall of a column's index, if it was measured.

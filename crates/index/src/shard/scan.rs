@@ -8,7 +8,7 @@
 //! - every file of the shard: the newest version of its table must name it, or it must be a known
 //!   memory, or the record of a later commit. Any other file may be of an older version;
 //! - the data files that held the rows, or any other deleted row: none may be left;
-//! - the parts of indexes over those rows: they must have been built anew;
+//! - the parts of indexes over those rows: they must have been written anew;
 //! - the compressed memories: none may cover a document;
 //! - the files that replaced those with the documents, byte by byte, for parts of the documents'
 //!   texts, up to [`SEARCHED`] bytes in all. A part that another document contains as well belongs

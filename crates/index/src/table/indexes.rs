@@ -5,16 +5,21 @@ use std::sync::Arc;
 use futures::FutureExt;
 use lance::Dataset;
 use lance::dataset::builder::DatasetBuilder;
-use lance::index::DatasetIndexExt;
+use lance::dataset::index::LanceIndexStoreExt;
 use lance::index::vector::VectorIndexParams;
+use lance::index::{DatasetIndexExt, DatasetIndexInternalExt};
+use lance_core::utils::row_addr_remap::RowAddrRemap;
+use lance_index::metrics::NoOpMetricsCollector;
+use lance_index::scalar::lance_format::LanceIndexStore;
 use lance_index::scalar::{BuiltinIndexType, InvertedIndexParams, ScalarIndexParams};
 use lance_index::vector::bq::RQBuildParams;
 use lance_index::vector::ivf::IvfBuildParams;
 use lance_index::{IndexParams, IndexType};
-use lance_table::format::{Fragment, IndexMetadata, pb};
+use lance_table::format::{Fragment, IndexFile, IndexMetadata, pb};
 use lancedb::DistanceType;
 use prost::Message as _;
 use roaring::RoaringBitmap;
+use uuid::Uuid;
 
 use crate::error::{Operation, Result};
 use crate::table::Stored;
@@ -158,6 +163,37 @@ pub(crate) async fn build_segment(
         Ok(Some(segment))
     };
     run(kind, Operation::Index, build.boxed()).await
+}
+
+/// Writes a segment of a text index once more, for rows that have moved: with their new numbers,
+/// without the rows that are gone, and without the words that only those had. No text is read and
+/// split for that. `covered` are the fragments that it covers then. Commits nothing.
+pub(crate) async fn moved_segment(
+    kind: TableKind,
+    dataset: &Dataset,
+    wanted: &IndexWanted,
+    segment: &IndexMetadata,
+    (moves, covered): (&RowAddrRemap, RoaringBitmap),
+) -> Result<IndexMetadata> {
+    let uuid = Uuid::new_v4();
+    let write = async {
+        let metrics = &NoOpMetricsCollector;
+        let index = dataset.open_scalar_index(&wanted.column, &segment.uuid, metrics).await?;
+        let store = LanceIndexStore::from_dataset_for_new(dataset, &uuid)?;
+        Ok(index.remap(moves, &store).await?)
+    };
+    let written = run(kind, Operation::Index, write.boxed()).await?;
+    let files = written.files.into_iter();
+    let files = files.map(|of| IndexFile { path: of.path, size_bytes: of.size_bytes });
+    Ok(IndexMetadata {
+        uuid,
+        dataset_version: dataset.version_id(),
+        fragment_bitmap: Some(covered),
+        index_details: Some(Arc::new(written.index_details)),
+        index_version: i32::try_from(written.index_version).unwrap_or(segment.index_version),
+        files: Some(files.collect()),
+        ..segment.clone()
+    })
 }
 
 impl IndexKind {

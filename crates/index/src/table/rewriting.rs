@@ -7,6 +7,7 @@
 //! meanwhile are deleted in the new fragments, too. A crash in between leaves files that pruning
 //! removes.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,7 +16,9 @@ use lance::Dataset;
 use lance::dataset::CommitBuilder;
 use lance::dataset::optimize::{CompactionOptions, CompactionTask, TaskData};
 use lance::dataset::transaction::{Operation as Change, RewriteGroup, Transaction};
+use lance_core::utils::address::RowAddress;
 use lance_core::utils::deletion::DeletionVector;
+use lance_core::utils::row_addr_remap::RowAddrRemap;
 use lance_core::utils::tokio::get_num_compute_intensive_cpus;
 use lance_table::format::{Fragment, IndexMetadata};
 use lance_table::io::deletion::{read_deletion_file, write_deletion_file};
@@ -25,7 +28,7 @@ use crate::error::{Error, Operation, Result};
 use crate::table::Stored;
 use crate::table::batches::{rows_of_a_batch, size_of};
 use crate::table::engine::run;
-use crate::table::indexes::{build_segment, segments_of, showing};
+use crate::table::indexes::{build_segment, moved_segment, segments_of, showing};
 use crate::table::kind::TableKind;
 use crate::table::schema::{IndexKind, IndexWanted};
 use crate::table::tiers::{self, FragmentSize, MERGED_ROWS, Piece};
@@ -63,6 +66,14 @@ struct Run {
     new: Vec<Fragment>,
 }
 
+impl Run {
+    /// Returns the numbers of the old fragments and those of the new ones.
+    fn ids(&self) -> (RoaringBitmap, RoaringBitmap) {
+        let ids = |of: &[Fragment]| of.iter().map(|of| of.id as u32).collect();
+        (ids(&self.old), ids(&self.new))
+    }
+}
+
 impl Rewritten {
     /// Returns which table it is of.
     pub(crate) fn kind(&self) -> TableKind {
@@ -97,8 +108,19 @@ impl Rewriting {
         let sizes: Vec<(u32, u64)> = after.fragments().iter().map(live_rows).collect();
         let (mut built, mut removed) = (Vec::new(), Vec::new());
         for index in &self.indexes {
-            let (segments, covered): (Vec<_>, Vec<_>) =
+            let (segments, mut covered): (Vec<_>, Vec<_>) =
                 segments(kind, &dataset, index).await?.into_iter().unzip();
+            if index.kind == IndexKind::Words {
+                let all = segments.iter().zip(&mut covered);
+                for (segment, covered) in all {
+                    let after = after.fragment_bitmap();
+                    let moved = follow(kind, &dataset, index, (segment, covered), &runs, after);
+                    if let Some(moved) = Box::pin(moved).await? {
+                        built.push(moved);
+                        removed.push(segment.clone());
+                    }
+                }
+            }
             let min_rows = (index.kind == IndexKind::Vectors).then_some(self.min_vectors);
             let change = tiers::resegmented(&covered, &sizes, &wanted, min_rows);
             let mut count = segments.len() - change.removed.len();
@@ -119,6 +141,47 @@ impl Rewriting {
         }
         Ok(Rewritten { kind, after, runs, built, removed })
     }
+}
+
+/// Writes the segment of a text index that follows the rows of runs into the new fragments, if it
+/// can. Then `covered` is what it covers.
+async fn follow(
+    kind: TableKind,
+    dataset: &Dataset,
+    index: &IndexWanted,
+    (segment, covered): (&IndexMetadata, &mut RoaringBitmap),
+    runs: &[Run],
+    after: &RoaringBitmap,
+) -> Result<Option<IndexMetadata>> {
+    let ids: Vec<_> = runs.iter().map(Run::ids).collect();
+    let Some(follows) = tiers::followed(covered, &ids, after) else { return Ok(None) };
+    let of_segment = runs.iter().zip(&ids).filter(|(_, (old, _))| old.is_subset(covered));
+    let of_segment: Vec<&Run> = of_segment.map(|(run, _)| run).collect();
+    let moves = run(kind, Operation::Index, moves_of(dataset, &of_segment).boxed()).await?;
+    let moved = moved_segment(kind, dataset, index, segment, (&moves, follows.clone())).await?;
+    *covered = follows;
+    Ok(Some(moved))
+}
+
+/// Returns where the rows of runs are in the new fragments, which hold those of the old ones in
+/// order: nowhere, if they were deleted.
+async fn moves_of(dataset: &Dataset, runs: &[&Run]) -> lancedb::Result<RowAddrRemap> {
+    let number = |fragment: &Fragment, place| {
+        u64::from(RowAddress::new_from_parts(fragment.id as u32, place))
+    };
+    let mut moves = HashMap::new();
+    for run in runs {
+        let all = |of| (0..physical_rows(of)).map(move |place| number(of, place));
+        let mut places = run.new.iter().flat_map(all);
+        for old in &run.old {
+            let deleted = deleted_in(dataset, old).await?;
+            for place in 0..physical_rows(old) {
+                let new = if deleted.contains(place) { None } else { places.next() };
+                moves.insert(number(old, place), new);
+            }
+        }
+    }
+    Ok(RowAddrRemap::direct(moves))
 }
 
 /// Writes the rows of fragments into new ones, without those that are deleted.
@@ -287,19 +350,26 @@ fn live_rows(fragment: &Fragment) -> (u32, u64) {
     (fragment.id as u32, rows - deleted_rows(fragment).min(rows))
 }
 
+fn physical_rows(fragment: &Fragment) -> u32 {
+    fragment.physical_rows.unwrap_or(0) as u32
+}
+
+/// Returns the rows of a fragment that are deleted.
+async fn deleted_in(dataset: &Dataset, of: &Fragment) -> lancedb::Result<DeletionVector> {
+    let Some(file) = &of.deletion_file else { return Ok(DeletionVector::NoDeletions) };
+    let (store, base) = (dataset.object_store(None).await?, dataset.branch_location().path);
+    Ok(read_deletion_file(of.id, file, &base, &store).await?)
+}
+
 /// Deletes rows in a run's new fragments that were deleted in the old ones since those were read.
 async fn delete_in_new(dataset: &Dataset, now: &[&Fragment], run: &mut Run) -> lancedb::Result<()> {
     let (store, base) = (dataset.object_store(None).await?, dataset.branch_location().path);
-    let deleted = async |of: &Fragment| match &of.deletion_file {
-        Some(file) => read_deletion_file(of.id, file, &base, &store).await,
-        None => Ok(DeletionVector::NoDeletions),
-    };
     let mut old = Vec::with_capacity(now.len());
     for (now, before) in now.iter().zip(&run.old) {
-        let rows = now.physical_rows.unwrap_or(0) as u32;
-        old.push((rows, deleted(before).await?, deleted(now).await?));
+        let (before, after) = (deleted_in(dataset, before).await?, deleted_in(dataset, now).await?);
+        old.push((physical_rows(now), before, after));
     }
-    let rows: Vec<u32> = run.new.iter().map(|of| of.physical_rows.unwrap_or(0) as u32).collect();
+    let rows: Vec<u32> = run.new.iter().map(physical_rows).collect();
     for (fragment, places) in run.new.iter_mut().zip(moved(&old, &rows)) {
         if places.is_empty() {
             continue;
@@ -337,13 +407,18 @@ fn moved(old: &[(u32, DeletionVector, DeletionVector)], new: &[u32]) -> Vec<Roar
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{DocumentId, ErrorKind, FailureStatus, Recipe, Stage, Version};
+    use clew_core::{
+        Attributes, Document, DocumentId, ErrorKind, FailureStatus, Labels, MediaType, Recipe,
+        Stage, StoredDocument, Timestamp, Version,
+    };
+    use lance::index::DatasetIndexInternalExt;
+    use lance_index::metrics::NoOpMetricsCollector;
     use proptest::prelude::*;
 
     use super::*;
     use crate::storage::Storage;
     use crate::storage::session::IndexMemory;
-    use crate::table::rows;
+    use crate::table::{filter, rows};
     use crate::values::facts::FailureFacts;
 
     fn failure(name: &str) -> (DocumentId, FailureFacts) {
@@ -379,6 +454,81 @@ mod tests {
         assert_eq!((after.len(), &after[..2]), (4, &[1, 3][..]));
         assert!(table.commit_rewritten(rewritten).await.unwrap());
         assert_eq!(of(&table.dataset(Operation::Read).await.unwrap()), after);
+    }
+
+    fn source(number: u32, text: String) -> StoredDocument {
+        let document = Document {
+            id: format!("d{number}").parse().unwrap(),
+            text,
+            media_type: MediaType::Plain,
+            title: String::new(),
+            attributes: Attributes::new(),
+            event_time: None,
+            labels: Labels::default(),
+        };
+        let (version, accepted_at) = (Version(u64::from(number)), Timestamp::from_micros(1));
+        StoredDocument { document, version, accepted_at }
+    }
+
+    /// Returns what the words of an index are, in number.
+    async fn words_in(dataset: &Dataset, index: &IndexWanted, segment: &IndexMetadata) -> [u64; 2] {
+        let metrics = &NoOpMetricsCollector;
+        let opened = dataset.open_scalar_index(&index.column, &segment.uuid, metrics).await;
+        let statistics = opened.unwrap().statistics().unwrap();
+        ["num_docs", "num_tokens"].map(|name| statistics[name].as_u64().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_segment_of_words_that_follows_its_rows_is_as_one_that_is_built_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Storage::from(folder.path());
+        let connection = place.connect(&IndexMemory::default()).await.unwrap();
+        let kind = TableKind::Sources;
+        let mut table = Stored::open(&connection, &place, kind, &[]).await.unwrap();
+        table.ensure_text_index().await.unwrap();
+        // Number 7 shares words with the others, and has some of its own.
+        let text = |number| format!("shared words and own{number} and more{number} of them");
+        let documents = (0..40).map(|number| {
+            let stored = source(number, text(number));
+            let hash = stored.document.content_hash();
+            (stored, hash)
+        });
+        table.append(vec![rows::sources::batch(documents.collect()).unwrap()]).await.unwrap();
+        let index = kind.text_index().unwrap();
+        let covered = Piece { covered: vec![0], ..Piece::default() };
+        let rewriting = table.begin_rewriting(covered, vec![index.clone()], 0).await.unwrap();
+        assert!(table.commit_rewritten(rewriting.run().await.unwrap()).await.unwrap());
+        let before = table.dataset(Operation::Read).await.unwrap();
+        let old = segments(kind, &before, &index).await.unwrap().remove(0).0;
+        assert_eq!(words_in(&before, &index, &old).await, [40, 2 + 80]);
+
+        let forgotten: DocumentId = "d7".parse().unwrap();
+        table.delete_any(vec![filter::documents([&forgotten])]).await.unwrap();
+        let piece = Piece { rewritten: vec![vec![0]], ..Piece::default() };
+        let rewriting = table.begin_rewriting(piece, vec![index.clone()], 0).await.unwrap();
+        assert!(table.commit_rewritten(rewriting.run().await.unwrap()).await.unwrap());
+        let after = table.dataset(Operation::Read).await.unwrap();
+        let all = segments(kind, &after, &index).await.unwrap();
+        let [(new, of)] = &all[..] else { panic!("{all:?}") };
+        assert_eq!(*of, **after.fragment_bitmap());
+        assert_ne!(new.uuid, old.uuid);
+        // It was not built anew.
+        assert_eq!(new.created_at, old.created_at);
+        let built = build_segment(kind, Dataset::clone(&after), &index).await.unwrap().unwrap();
+        assert_ne!(built.created_at, old.created_at);
+        assert!(
+            table
+                .commit(vec![Change::CreateIndex {
+                    new_indices: vec![built.clone()],
+                    removed_indices: vec![new.clone()],
+                }])
+                .await
+                .is_ok()
+        );
+        let rebuilt = table.dataset(Operation::Read).await.unwrap();
+        let followed = words_in(&after, &index, new).await;
+        assert_eq!(followed, words_in(&rebuilt, &index, &built).await);
+        assert_eq!(followed, [39, 2 + 78]);
     }
 
     proptest! {

@@ -62,6 +62,19 @@ impl<'a> Rows<'a> {
         texts.iter().map(parse).collect()
     }
 
+    /// Returns the document of each row. `None` for nodes above documents, which are of no one.
+    pub(crate) fn owners(&self) -> Result<Vec<Option<DocumentId>>> {
+        if self.table != TableKind::Nodes {
+            return Ok(self.ids()?.into_iter().map(Some).collect());
+        }
+        let parse = |text: &str| match text {
+            "" => Ok(None),
+            id => id.parse().map(Some).map_err(|_| self.damaged("a document id is damaged")),
+        };
+        let texts = self.texts(column::DOCUMENT_ID)?;
+        texts.iter().map(|text| parse(text.unwrap_or_default())).collect()
+    }
+
     /// Returns the numbers of a column, such as the storage engine's row numbers or scores.
     pub(crate) fn values<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<T::Native>> {
         Ok(self.numbers::<T>(name)?.values().to_vec())

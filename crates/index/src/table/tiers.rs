@@ -155,13 +155,18 @@ pub(crate) fn next_rewrite(fragments: &[FragmentSize], wanted: &BTreeSet<u32>) -
 }
 
 /// Returns runs of neighbours that meet a condition, each of at most the size of a merged fragment,
-/// or alone.
+/// or alone. A full fragment is always alone, so that its segments follow it.
 fn chunks(fragments: &[FragmentSize], is_in: impl Fn(&FragmentSize) -> bool) -> Vec<Vec<u32>> {
     let mut runs: Vec<Vec<u32>> = Vec::new();
     // Live rows and bytes of the last run, if the fragment before belongs to it.
     let mut open: Option<(u64, u64)> = None;
     for fragment in fragments {
         if !is_in(fragment) {
+            open = None;
+            continue;
+        }
+        if fragment.is_full() {
+            runs.push(vec![fragment.id]);
             open = None;
             continue;
         }
@@ -180,6 +185,26 @@ fn chunks(fragments: &[FragmentSize], is_in: impl Fn(&FragmentSize) -> bool) -> 
         }
     }
     runs
+}
+
+/// Returns what a segment covers once runs of fragments, old and new, have taken place, if its
+/// entries tell all that a segment over the new fragments has. Returns `None` if nothing changes
+/// for it, if it covers a run only in part, or if a fragment is gone that no run has.
+pub(crate) fn followed(
+    segment: &RoaringBitmap,
+    runs: &[(RoaringBitmap, RoaringBitmap)],
+    there: &RoaringBitmap,
+) -> Option<RoaringBitmap> {
+    let mut covered = segment.clone();
+    for (old, new) in runs.iter().filter(|(old, _)| !old.is_disjoint(segment)) {
+        if !old.is_subset(segment) {
+            return None;
+        }
+        covered -= old;
+        covered |= new;
+    }
+    let is_whole = !covered.is_empty() && covered.is_subset(there);
+    (covered != *segment && is_whole).then_some(covered)
 }
 
 /// Segments of one index that are replaced, by their places in the given list, and the fragments of
@@ -325,6 +350,29 @@ mod tests {
         let piece = next_rewrite(&fragments, &[4, 9].into());
         assert_eq!(piece.rewritten, [vec![4]]);
         assert!(next_rewrite(&fragments, &[9].into()).is_empty());
+    }
+
+    #[test]
+    fn a_segment_follows_whole_runs_of_its_fragments() {
+        let of = |ids: &[u32]| ids.iter().copied().collect::<RoaringBitmap>();
+        let runs = [(of(&[1]), of(&[5])), (of(&[2, 3]), of(&[6])), (of(&[4]), of(&[]))];
+        let there = of(&[0, 5, 6]);
+        let check = |segment: &[u32]| followed(&of(segment), &runs, &there);
+        assert_eq!(check(&[1]), Some(of(&[5])));
+        assert_eq!(check(&[0, 1, 2, 3]), Some(of(&[0, 5, 6])));
+        assert_eq!(check(&[1, 4]), Some(of(&[5])));
+        // Nothing changes, nothing is left, a part of a run, and a fragment that no run has.
+        for segment in [&[0][..], &[4], &[2], &[1, 9]] {
+            assert_eq!(check(segment), None, "{segment:?}");
+        }
+    }
+
+    #[test]
+    fn full_fragments_are_rewritten_alone() {
+        let fragments = sizes(&[50_000, 50_000, 20_000, 20_000]);
+        let piece = next_rewrite(&fragments, &[0, 1, 2, 3].into());
+        assert_eq!(piece.rewritten, [vec![0], vec![1]]);
+        assert_eq!(next_rewrite(&fragments, &[2, 3].into()).rewritten, [vec![2, 3]]);
     }
 
     #[test]

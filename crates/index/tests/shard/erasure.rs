@@ -79,6 +79,33 @@ async fn after_erasing_no_file_holds_the_text() {
 }
 
 #[tokio::test]
+async fn searches_find_and_score_what_is_left_as_if_the_forgotten_had_never_been() {
+    let tuning = Tuning { index_rows: 10, vector_index_rows: 10, ..Tuning::default() };
+    let plain = || (0..40).map(|i| document(&format!("d{i}"), &format!("plain text number {i}")));
+    let mut without = Fixture::with_tuning(tuning).await;
+    without.ingest(plain().collect(), 1).await;
+    maintain(&mut without).await;
+    let mut fixture = Fixture::with_tuning(tuning).await;
+    let secret = document("secret", &format!("plain text about {MARKER}\nand {MARKER} there"));
+    let mut documents: Vec<_> = plain().collect();
+    documents.insert(20, secret);
+    fixture.ingest(documents, 1).await;
+    maintain(&mut fixture).await;
+    fixture.shard.forget(&[id("secret")]).await.unwrap();
+    fixture.shard.erase(PATIENCE).await.unwrap();
+    assert_eq!(files_containing(&fixture.folder, MARKER), Vec::<std::path::PathBuf>::new());
+    for text in ["plain text", "number 7", MARKER] {
+        let search = Search { limit: 50, mode: SearchMode::Sparse, ..Search::new(text) };
+        let found = search.run(&fixture.reader()).await.sparse.into_iter();
+        let scores = |found: Vec<clew_core::Hit>| -> Vec<(String, f32)> {
+            found.into_iter().map(|hit| (hit.document_id.to_string(), hit.score)).collect()
+        };
+        let expected = scores(search.run(&without.reader()).await.sparse);
+        assert_eq!(scores(found.collect()), expected, "{text}");
+    }
+}
+
+#[tokio::test]
 async fn an_erasure_that_a_crash_interrupted_is_wanted_after_the_restart() {
     let mut fixture = marked().await;
     fixture.shard.forget(&[id("secret")]).await.unwrap();

@@ -4,6 +4,7 @@
 mod generate;
 mod growth;
 mod interactive;
+mod memory;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -82,11 +83,15 @@ pub enum BenchAction {
         streams: Vec<u32>,
     },
     /// Measure what work of fixed amount costs as a shard grows: writes, maintenance, forgetting,
-    /// reads. The documents are generated, and their vectors cost next to nothing.
+    /// searches and their recall, snapshots, checks, memory. Vectors cost next to nothing.
     Growth {
-        /// Numbers of chunks at which to measure, growing, each a multiple of 4.
+        /// Numbers of chunks at which to measure, growing.
         #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000")]
         sizes: Vec<u64>,
+        /// Files, folders or globs whose texts fill the shard. They come again with other words if
+        /// they are too few. Default: generated texts.
+        #[arg(long, value_name = "PATH", num_args = 1..)]
+        texts: Vec<String>,
         /// Empty or new folder for the shard, which stays there, or s3://bucket/prefix. Default: a
         /// temporary folder.
         #[arg(long, value_name = "DIR")]
@@ -126,9 +131,10 @@ pub async fn run(global: &GlobalArgs, arguments: BenchArgs, output: &Output) -> 
             };
             generate::run(local, generate::Load { words, tokens, streams }).await?
         }
-        BenchAction::Growth { sizes, folder } => {
+        BenchAction::Growth { sizes, texts, folder } => {
             let s3 = ClewConfig::load(global, None)?.roles.storage.s3;
-            let measured = Box::pin(growth::run(&sizes, folder, &s3)).await?;
+            let plan = growth::Plan { sizes, texts, folder, s3 };
+            let measured = Box::pin(growth::run(plan)).await?;
             return output.print(&measured, growth::Growth::table);
         }
         BenchAction::Search { corpus, queries } => search(global, &corpus, queries).await?,
@@ -256,7 +262,7 @@ async fn ingest(global: &GlobalArgs, paths: Vec<String>) -> anyhow::Result<Value
         "searchable_secs": wall,
         "tokens_per_second": embedded as f64 / wall,
         "encoder_share": busy.as_secs_f64() / (wall * threads as f64),
-        "peak_memory_bytes": peak_memory_bytes(),
+        "peak_memory_bytes": memory::peak_bytes(),
     }))
 }
 
@@ -307,7 +313,7 @@ async fn search(global: &GlobalArgs, corpus: &CorpusName, queries: usize) -> any
             "p50_ms": percentile(&reads, 0.5),
             "p99_ms": percentile(&reads, 0.99),
         },
-        "peak_memory_bytes": peak_memory_bytes(),
+        "peak_memory_bytes": memory::peak_bytes(),
     }))
 }
 
@@ -343,14 +349,6 @@ async fn sample_questions(
         }
     }
     Ok((questions, reads))
-}
-
-/// Returns the peak memory of this process in bytes, if the system reports it.
-fn peak_memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kibibytes * 1024)
 }
 
 #[cfg(test)]

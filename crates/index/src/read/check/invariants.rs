@@ -243,7 +243,8 @@ mod tests {
         let wanted = Wanted { chunks: WANTED, structure: None };
         let record = DocumentRecord::new(document.id.clone(), facts, wanted);
         let stored = StoredDocument { document, version: Version(4), accepted_at };
-        let rows = DocumentRows { sources: vec![(stored, source)], chunks, nodes: Vec::new() };
+        let sources = vec![(stored, source)];
+        let rows = DocumentRows { sources, chunks, ..DocumentRows::default() };
         (record, rows)
     }
 

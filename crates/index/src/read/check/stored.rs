@@ -6,6 +6,7 @@ use arrow::datatypes::{Float32Type, UInt32Type};
 use clew_core::{ChunkText, DocumentId, Labels, StoredDocument};
 use lancedb::query::{QueryBase, Select};
 
+use crate::catalogue::reading::Reading;
 use crate::error::Result;
 use crate::read::view::Snapshot;
 use crate::table::column;
@@ -16,7 +17,7 @@ use crate::table::rows::Rows;
 use crate::table::rows::chunks::ChunkKey;
 use crate::table::rows::nodes::{NodeColumns, StoredNode};
 use crate::table::vectors::is_of_vectors;
-use crate::values::facts::SourceFacts;
+use crate::values::facts::{Facts, SourceFacts};
 
 /// Rows of the tables about one document.
 #[derive(Debug, Default)]
@@ -24,6 +25,8 @@ pub(super) struct DocumentRows {
     pub sources: Vec<(StoredDocument, SourceFacts)>,
     pub chunks: Vec<StoredChunk>,
     pub nodes: Vec<StoredNode>,
+    /// What they add up to, as far as it is known without the table of failures.
+    pub facts: Facts,
 }
 
 /// Row of `chunks` that is checked.
@@ -47,8 +50,10 @@ pub(super) async fn read<'a>(
     if ids.clone().next().is_none() {
         return Ok(found);
     }
+    let mut reading = Reading::default();
     let sources = snapshot.sources.query().only_if_expr(filter::documents(ids.clone()));
     scan(TableKind::Sources, sources, |batch| {
+        reading.add(TableKind::Sources, batch)?;
         let rows = Rows::new(TableKind::Sources, batch);
         for (stored, (id, facts)) in rows.documents()?.into_iter().zip(rows.source_facts()?) {
             found.entry(id).or_default().sources.push((stored, facts));
@@ -57,8 +62,10 @@ pub(super) async fn read<'a>(
     })
     .await?;
     let nodes = snapshot.nodes.query().only_if_expr(filter::documents(ids.clone()));
-    let columns = NodeColumns::Plain.names();
+    let mut columns = NodeColumns::Plain.names();
+    columns.push(column::NODES);
     scan(TableKind::Nodes, nodes.select(Select::columns(&columns)), |batch| {
+        reading.add(TableKind::Nodes, batch)?;
         for node in Rows::new(TableKind::Nodes, batch).nodes()? {
             found.entry(node.document_id.clone()).or_default().nodes.push(node);
         }
@@ -67,12 +74,16 @@ pub(super) async fn read<'a>(
     .await?;
     let chunks = snapshot.chunks.query().only_if_expr(filter::documents(ids));
     scan(TableKind::Chunks, chunks, |batch| {
+        reading.add(TableKind::Chunks, batch)?;
         for chunk in stored_chunks(&Rows::new(TableKind::Chunks, batch))? {
             found.entry(chunk.key.document_id.clone()).or_default().chunks.push(chunk);
         }
         Ok(())
     })
     .await?;
+    for (id, facts) in reading.finish().0 {
+        found.entry(id).or_default().facts = facts;
+    }
     Ok(found)
 }
 

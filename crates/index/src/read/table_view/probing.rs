@@ -8,7 +8,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Number of partitions that a search reads until there was a measurement: all of 100,000 rows.
+/// Number of partitions that a search reads at least until there was a measurement: all of 100,000
+/// rows. It reads half of more than twice as many.
 const FIRST: usize = 48;
 /// Number of questions that a measurement asks.
 const QUESTIONS: usize = 16;
@@ -40,9 +41,15 @@ struct State {
 }
 
 impl Probing {
-    /// Returns the number of partitions to read at first.
-    pub(crate) fn probes(&self) -> usize {
-        self.state().measured.map_or(FIRST, |measured| measured.probes)
+    /// Returns the number of partitions to read at first, of so many.
+    pub(crate) fn probes(&self, partitions: usize) -> usize {
+        match self.state().measured {
+            // As large a part of them as was measured.
+            Some(measured) => {
+                (measured.probes * partitions).div_ceil(measured.partitions.max(1)).max(1)
+            }
+            None => FIRST.max(partitions / 2),
+        }
     }
 
     /// Returns what was measured last.
@@ -81,8 +88,11 @@ impl Probing {
 impl State {
     fn is_due(&self, partitions: usize, rows: usize) -> bool {
         let is_known = self.measured.is_some_and(|measured| {
-            let growth = rows.max(1) as f64 / measured.rows.max(1) as f64;
-            measured.partitions == partitions && (GROWTH.recip()..=GROWTH).contains(&growth)
+            let is_alike = |now: usize, then: usize| {
+                let growth = now.max(1) as f64 / then.max(1) as f64;
+                (GROWTH.recip()..=GROWTH).contains(&growth)
+            };
+            is_alike(partitions, measured.partitions) && is_alike(rows, measured.rows)
         });
         !is_known && !self.is_measuring && self.questions.len() >= QUESTIONS
     }
@@ -116,7 +126,7 @@ mod tests {
     #[test]
     fn recall_is_measured_once_for_an_index_and_again_when_the_shard_has_grown() {
         let probing = Probing::default();
-        assert_eq!(probing.probes(), FIRST);
+        assert_eq!((probing.probes(30), probing.probes(500)), (FIRST, 250));
         for _ in 1..QUESTIONS {
             probing.asked(&[1.0]);
         }
@@ -127,20 +137,22 @@ mod tests {
         assert_eq!(measuring.questions.len(), QUESTIONS);
         assert!(probing.begin(100, 1_000).is_none() && !probing.is_due(100, 1_000));
         measuring.finish(IndexRecall { share: 0.9, probes: 7, partitions: 100, rows: 1_000 });
-        assert_eq!(probing.probes(), 7);
+        assert_eq!((probing.probes(100), probing.probes(110)), (7, 8));
         for (partitions, rows, is_due) in [
             (100, 1_000, false),
             (100, 1_200, false),
             (100, 1_300, true),
             (100, 700, true),
-            (101, 1_000, true),
+            (110, 1_000, false),
+            (130, 1_000, true),
+            (70, 1_000, true),
         ] {
             assert_eq!(probing.is_due(partitions, rows), is_due, "{partitions} {rows}");
         }
         // One that ends early changes nothing, and another can begin.
-        drop(probing.begin(101, 1_000).unwrap());
-        assert_eq!(probing.probes(), 7);
-        assert!(probing.is_due(101, 1_000));
+        drop(probing.begin(130, 1_000).unwrap());
+        assert_eq!(probing.probes(100), 7);
+        assert!(probing.is_due(130, 1_000));
     }
 
     #[test]

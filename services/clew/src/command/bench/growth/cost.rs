@@ -137,7 +137,8 @@ impl WorkCost {
     }
 }
 
-fn time(seconds: f64) -> String {
+/// Returns a time for people.
+pub fn time(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 1e-3 => format!("{:.0} µs", seconds * 1e6),
         seconds if seconds < 1.0 => format!("{:.1} ms", seconds * 1e3),
@@ -145,7 +146,8 @@ fn time(seconds: f64) -> String {
     }
 }
 
-fn bytes(bytes: f64) -> String {
+/// Returns a number of bytes for people.
+pub fn bytes(bytes: f64) -> String {
     match bytes {
         bytes if bytes < 1024.0 => format!("{bytes:.0} B"),
         bytes if bytes < 1024.0 * 1024.0 => format!("{:.1} KiB", bytes / 1024.0),
@@ -153,13 +155,16 @@ fn bytes(bytes: f64) -> String {
     }
 }
 
-/// Returns the median time, and the averages of calls and bytes.
-pub fn median(mut costs: Vec<WorkCost>) -> WorkCost {
-    costs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let seconds = costs.get(costs.len() / 2).map_or(0.0, |cost| cost.seconds);
+/// Returns the median time with the averages of calls and bytes, and the time that 99 % do not
+/// exceed.
+pub fn half_and_most(costs: Vec<WorkCost>) -> (WorkCost, WorkCost) {
+    let mut times: Vec<f64> = costs.iter().map(|cost| cost.seconds).collect();
+    times.sort_by(f64::total_cmp);
+    let of = |hundredths: usize| times.get(times.len() * hundredths / 100).copied().unwrap_or(0.0);
     let share = 1.0 / costs.len().max(1) as f64;
     let sum = costs.into_iter().reduce(Add::add).unwrap_or_default();
-    WorkCost { seconds, ..sum * share }
+    let most = WorkCost { seconds: of(99), ..WorkCost::default() };
+    (WorkCost { seconds: of(50), ..sum * share }, most)
 }
 
 impl Counters {
@@ -285,17 +290,21 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_of_times_and_the_average_of_calls() {
+    fn the_median_and_the_99th_hundredth_are_of_times_and_the_average_of_calls() {
         let cost = |seconds, reads| WorkCost {
             seconds,
             held: None,
             calls: Some(Calls { reads, ..Calls::default() }),
             requests: Requests { get: reads, ..Requests::default() },
         };
-        let median = median(vec![cost(9.0, 1.0), cost(1.0, 2.0), cost(2.0, 6.0)]);
-        assert_eq!(median.seconds, 2.0);
-        assert!((median.calls.unwrap().reads - 3.0).abs() < 1e-9);
-        assert!((median.requests.all() - 3.0).abs() < 1e-9);
+        let (half, most) = half_and_most(vec![cost(9.0, 1.0), cost(1.0, 2.0), cost(2.0, 6.0)]);
+        assert_eq!((half.seconds, most.seconds), (2.0, 9.0));
+        assert!((half.calls.unwrap().reads - 3.0).abs() < 1e-9);
+        assert!((half.requests.all() - 3.0).abs() < 1e-9);
+        let hundreds = (0..200).rev().map(|seconds| cost(f64::from(seconds), 1.0)).collect();
+        let (half, most) = half_and_most(hundreds);
+        assert_eq!((half.seconds, most.seconds), (100.0, 198.0));
+        assert_eq!(half_and_most(Vec::new()).0.seconds, 0.0);
     }
 
     #[cfg(target_os = "linux")]
