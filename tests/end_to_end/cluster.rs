@@ -209,6 +209,41 @@ async fn a_graph_builder_reads_with_the_model_of_a_generator() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn shards_that_rested_while_redis_lost_their_leases_open_again() {
+    let rest_soon = vec![("CLEW_RETRIEVER__REST_AFTER_SECS", "1".to_owned())];
+    let cluster = Cluster::start_with(1, rest_soon).await;
+    let client = cluster.client().await;
+    let notes = create_in_shards(&client, "notes", 2).await;
+    let documents = (0..8).map(|i| document(&format!("d{i}"), text_with(&[&word('c', i)])));
+    remember(&client, &notes, documents.collect()).await;
+    eventually("the shards rest", async || {
+        let tree = cluster.run(&["cluster", "tree", "--json"]).done();
+        let rests = |shard: &str| part_of(&tree["nodes"], shard).is_some_and(is_resting);
+        (rests("notes/shard-0") && rests("notes/shard-1")).then_some(())
+    })
+    .await;
+    cluster.redis.empty().unwrap();
+    eventually("the node has the leases again", async || {
+        let kept = cluster.redis.command("KEYS *lease:notes:*", "\r\n").unwrap();
+        kept.starts_with("*2").then_some(())
+    })
+    .await;
+    remember(&client, &notes, vec![document("d8", text_with(&[&word('c', 8)]))]).await;
+    let found = eventually("every shard answers", async || {
+        let found = client.search(&notes, exhaustive("the")).await.ok()?;
+        found.shards_missing.is_empty().then_some(found.evidence)
+    })
+    .await;
+    let documents: BTreeSet<String> = found.into_iter().map(|item| item.document_id).collect();
+    assert_eq!(documents.len(), 9, "{documents:?}");
+    cluster.stop();
+}
+
+fn is_resting(shard: &serde_json::Value) -> bool {
+    shard["state"] == "resting"
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_redis_nodes_that_own_nothing_are_found_by_the_names_of_their_services() {
     let home = Home::new();
     let [readers, retriever] = [free_address(), free_address()];

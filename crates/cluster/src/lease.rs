@@ -122,9 +122,9 @@ impl Leases {
 
     /// Requests the lease of `shard`.
     ///
-    /// Check that the standing is still [`Standing::Held`] immediately before taking the shard over
-    /// in storage: if this process was paused in between, the takeover would end the ownership of a
-    /// node that was given the shard since. Call [`Lease::confirm`] immediately after the takeover.
+    /// Check [`Lease::is_confirmed`] immediately before taking the shard over in storage: if this
+    /// process was paused in between, the takeover would end the ownership of a node that was given
+    /// the shard since. Call [`Lease::confirm`] immediately after the takeover.
     ///
     /// # Errors
     /// Returns [`ErrorKind::Unavailable`] if Redis is unreachable. The lease may have been given
@@ -243,6 +243,12 @@ impl Lease {
         self.slot.standing(Instant::now())
     }
 
+    /// Returns whether Redis confirmed recently that no other node has the shard. Unlike with
+    /// [`Standing::Held`], another node may have had it before, see [`Self::lapse`].
+    pub fn is_confirmed(&self) -> bool {
+        self.slot.with_tenure(|tenure| tenure.is_confirmed(Instant::now()))
+    }
+
     /// Returns a receiver of changes of the standing. A change may arrive late by the duration of
     /// one Redis command: ask [`Self::standing`] before acting.
     pub fn watch(&self) -> watch::Receiver<Standing> {
@@ -251,13 +257,13 @@ impl Lease {
 
     /// Returns why the standing is [`Standing::Unconfirmed`] although Redis answers: another node
     /// may have had the shard in between. Call [`Self::settle`] if the storage says that no other
-    /// node has written.
+    /// node has written, or once the shard was opened anew.
     pub fn lapse(&self) -> Option<Lapse> {
         self.slot.with_tenure(|tenure| tenure.lapse())
     }
 
-    /// Records that no other node has written to the shard. The storage must have been asked
-    /// *after* [`Self::lapse`] was called.
+    /// Records that nothing that another node wrote to the shard is missed. The storage must have
+    /// been asked, or the shard opened, *after* [`Self::lapse`] was called.
     pub fn settle(&self, lapse: Lapse) {
         self.slot.with_tenure(|tenure| tenure.settle(lapse));
         self.slot.publish(Instant::now());

@@ -25,7 +25,7 @@ const TIMES: [(&str, &str); 7] = [
 /// Cluster with a gateway, a generator, a graph builder, an encoder, some retrievers and Redis.
 pub struct Cluster {
     home: Home,
-    redis: RedisServer,
+    pub redis: RedisServer,
     nodes: BTreeMap<String, Server>,
     /// Address of each node, so that it comes back at the same one.
     addresses: BTreeMap<String, String>,

@@ -58,14 +58,18 @@ impl Tenure {
     }
 
     pub(crate) fn standing(&self, now: Instant) -> Standing {
-        let is_fresh = now.saturating_duration_since(self.confirmed) < self.trusted_for;
         if self.is_over {
             Standing::Lost
-        } else if is_fresh && self.lapse().is_none() {
+        } else if self.is_confirmed(now) && self.lapse().is_none() {
             Standing::Held
         } else {
             Standing::Unconfirmed
         }
+    }
+
+    /// Returns whether no other node has the shard now, whoever had it before.
+    pub(crate) fn is_confirmed(&self, now: Instant) -> bool {
+        !self.is_over && now.saturating_duration_since(self.confirmed) < self.trusted_for
     }
 
     /// Returns when the standing changes by itself, if it does.
@@ -93,7 +97,7 @@ impl Tenure {
         (self.lapses > self.settled).then_some(Lapse(self.lapses))
     }
 
-    /// Records that no other node had the shard during `lapse` and those before it.
+    /// Records that nothing that another node wrote during `lapse` and those before it is missed.
     pub(crate) fn settle(&mut self, Lapse(lapse): Lapse) {
         self.settled = self.settled.max(lapse);
     }
@@ -131,6 +135,7 @@ mod tests {
         tenure.answered(start, Renewal::TakenAnew);
         let first = tenure.lapse().unwrap();
         assert_eq!(tenure.standing(start), Standing::Unconfirmed);
+        assert!(tenure.is_confirmed(start) && !tenure.is_confirmed(start + TTL));
         // Redis loses the lease again while the storage is asked about the first lapse.
         tenure.answered(start, Renewal::TakenAnew);
         tenure.settle(first);
@@ -148,5 +153,6 @@ mod tests {
         tenure.answered(start, Renewal::Renewed);
         tenure.answered(start, Renewal::TakenAnew);
         assert_eq!(tenure.standing(start), Standing::Lost);
+        assert!(!tenure.is_confirmed(start));
     }
 }

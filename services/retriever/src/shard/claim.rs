@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use clew_cluster::{Lease, Standing};
+use clew_cluster::{Lapse, Lease, Standing};
 use clew_core::Error;
 use clew_index::{ShardReader, Takeover};
 
@@ -54,7 +54,7 @@ impl Claim {
     /// Returns the way in which the shard is to be opened.
     ///
     /// # Errors
-    /// Returns [`clew_core::ErrorKind::Unavailable`] if the lease is not certain, and
+    /// Returns [`clew_core::ErrorKind::Unavailable`] if another node may have the lease, and
     /// [`clew_core::ErrorKind::WrongState`] if another process took the data directory over.
     pub fn takeover(&self) -> Result<Takeover, Error> {
         match self {
@@ -64,26 +64,45 @@ impl Claim {
             Self::Lease(lease) => match lock(lease).as_ref() {
                 // A process that was suspended after it took the lease must not end the ownership
                 // of a node that has taken the shard since.
-                Some(lease) if lease.standing() == Standing::Held => {
-                    Ok(Takeover::By(lease.token().to_owned()))
-                }
+                Some(lease) if lease.is_confirmed() => Ok(Takeover::By(lease.token().to_owned())),
                 Some(_) | None => Err(not_owner()),
             },
         }
     }
 
-    /// Confirms, once the shard is open, that nobody else owned it when it was taken over.
+    /// Returns the period in which another node may have had the shard unnoticed.
+    pub fn lapse(&self) -> Option<Lapse> {
+        match self {
+            Self::Directory | Self::Taken(_) => None,
+            Self::Lease(lease) => lock(lease).as_ref().and_then(Lease::lapse),
+        }
+    }
+
+    fn settle(&self, lapse: Option<Lapse>) {
+        if let (Self::Lease(lease), Some(lapse)) = (self, lapse)
+            && let Some(lease) = lock(lease).as_ref()
+        {
+            lease.settle(lapse);
+        }
+    }
+
+    /// Confirms, once the shard is open, that nobody else owned it when it was taken over. `before`
+    /// is the lapse before the takeover. It is over, since whatever was written in it has been read
+    /// now.
     ///
     /// # Errors
     /// Returns the errors of [`Lease::confirm`], and [`clew_core::ErrorKind::Unavailable`] if the
     /// lease was given back.
-    pub async fn confirm_takeover(&self, deadline: Instant) -> Result<(), Error> {
+    pub async fn confirm_takeover(
+        &self,
+        before: Option<Lapse>,
+        deadline: Instant,
+    ) -> Result<(), Error> {
         let Self::Lease(lease) = self else { return Ok(()) };
         let confirming = lock(lease).as_ref().map(|lease| lease.confirm(deadline));
-        match confirming {
-            Some(confirming) => confirming.await,
-            None => Err(not_owner()),
-        }
+        confirming.ok_or_else(not_owner)?.await?;
+        self.settle(before);
+        Ok(())
     }
 
     /// Records that the storage reported a write of another owner.
@@ -115,10 +134,7 @@ impl Claim {
         if self.standing() == Standing::Held {
             return Ok(());
         }
-        let lapse = match self {
-            Self::Directory | Self::Taken(_) => None,
-            Self::Lease(lease) => lock(lease).as_ref().and_then(Lease::lapse),
-        };
+        let lapse = self.lapse();
         if self.standing() == Standing::Lost && matches!(self, Self::Taken(_)) {
             return Err(self.refusal());
         }
@@ -126,11 +142,7 @@ impl Claim {
             self.overtaken();
             return Err(self.refusal());
         }
-        if let (Self::Lease(lease), Some(lapse)) = (self, lapse)
-            && let Some(lease) = lock(lease).as_ref()
-        {
-            lease.settle(lapse);
-        }
+        self.settle(lapse);
         Ok(())
     }
 

@@ -181,10 +181,16 @@ impl ShardHandle {
         drained.and(if has_ended { Ok(()) } else { Err(Error::deadline("finishing commits")) })
     }
 
-    /// Checks that nobody else can have written to the shard, see [`Claim::confirm`]. A shard that
-    /// is not open shows nothing that could be outdated.
+    /// Checks that nobody else can have written to the shard, see [`Claim::confirm`]. If it rests
+    /// and another node may have had it, it is opened soon: that node may have left something to
+    /// do.
     pub(crate) async fn confirm(&self, deadline: Instant) -> Result<(), Error> {
-        let Some(running) = self.open() else { return Ok(()) };
+        let Some(running) = self.open() else {
+            if self.claim.lapse().is_some() {
+                self.resting.is_unseen();
+            }
+            return Ok(());
+        };
         within(deadline, "asking the storage", self.claim.confirm(&running.reader)).await
     }
 

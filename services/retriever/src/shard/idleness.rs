@@ -106,7 +106,8 @@ impl Resting {
         self.lock().due = due;
     }
 
-    /// Notes that something may be left to do, because the settings changed.
+    /// Notes that something may be left to do, because the settings changed or another node had the
+    /// shard.
     pub fn is_unseen(&self) {
         self.lock().is_unseen = true;
     }

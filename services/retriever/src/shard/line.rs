@@ -100,14 +100,14 @@ impl Line for ShardLine {
             let _turn = self.resources.turn_to_open().await;
             let memory = SearchMemory::clone(&self.resources.memory);
             let settings = ShardSettings { memory, ..ShardSettings::of(&settings) };
-            let takeover = self.claim.takeover()?;
+            let (lapse, takeover) = (self.claim.lapse(), self.claim.takeover()?);
             // Boxed, because the storage engine's futures are large.
             let opened = Box::pin(ShardWriter::open(&self.place, settings, takeover)).await;
             if let Err(clew_index::Error::LostRace { .. }) = &opened {
                 self.claim.overtaken();
             }
             let opened = opened?;
-            self.claim.confirm_takeover(deadline).await?;
+            self.claim.confirm_takeover(lapse, deadline).await?;
             Ok(opened)
         })
         .await?;
