@@ -92,7 +92,8 @@ pub enum BenchAction {
         /// they are too few. Default: generated texts.
         #[arg(long, value_name = "PATH", num_args = 1..)]
         texts: Vec<String>,
-        /// Empty or new folder for the shard, which stays there, or s3://bucket/prefix. Default: a
+        /// Empty or new folder for the shard, which stays there, or s3://bucket/prefix. For a
+        /// bucket, disk is not measured and the snapshot goes to a temporary folder. Default: a
         /// temporary folder.
         #[arg(long, value_name = "DIR")]
         folder: Option<String>,

@@ -5,6 +5,7 @@ use anyhow::ensure;
 use crate::command::bench::growth::cost::WorkCost;
 use crate::command::bench::growth::documents::cut;
 use crate::command::bench::growth::measured::{BATCH, BATCH_BYTES, Measured};
+use crate::command::bench::growth::writing::FEWEST;
 use crate::progress::Progress;
 
 /// Amount of new chunks whose maintenance is reported.
@@ -32,6 +33,12 @@ impl Measured {
             progress.set(wanted, size, "chunks");
         }
         progress.finish();
+        ensure!(
+            self.filled >= FEWEST,
+            "expected at least {FEWEST} documents, got {} of {wanted} chunks; choose larger sizes \
+             or smaller documents",
+            self.filled,
+        );
         let waiting = self.reader().lag().waiting;
         let accepted = self.reader().counts().accepted;
         ensure!(waiting > 0 && accepted == self.filled, "expected all new documents to wait");

@@ -15,20 +15,13 @@ use crate::command::bench::growth::report::{
 /// Number of documents in the measurements of many.
 const MANY: u64 = 100;
 /// Least number of documents of a shard that is measured: each kind of work takes others of them.
-const FEWEST: u64 = 5 * MANY;
+pub const FEWEST: u64 = 5 * MANY;
 /// Number of the first document that is measured and forgotten again.
 const MEASURED: u64 = 1 << 40;
 
 impl Measured {
     /// Measures the ways of new documents, and forgets them again.
     pub async fn measure_new_documents(&mut self) -> anyhow::Result<()> {
-        ensure!(
-            self.filled >= FEWEST,
-            "expected at least {FEWEST} documents, got {} of {} chunks; choose larger sizes or \
-             smaller documents",
-            self.filled,
-            self.chunks,
-        );
         let numbers = |numbers: Range<u64>| numbers.map(|number| MEASURED + number);
         let one = self.some(numbers(0..1), 0)?;
         let cost = self.accept(one).await?;
