@@ -21,10 +21,10 @@ pub(super) const HEARTBEAT: Duration = Duration::from_secs(1);
 pub(super) const RENEW: Duration = Duration::from_secs(3);
 /// Longest time that a node waits for Redis.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-// The constants of `services/retriever/src/cluster.rs`, but for `OPENINGS`: there, more leases are
-// taken at a time, and shards are opened later. With few, shards wait here for their turn.
+// The constants of `services/retriever/src/cluster.rs`. There, a shard is opened when it is needed,
+// here as soon as it is taken, so that each takes longer here.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
-pub(super) const OPENINGS: usize = 4;
+pub(super) const OPENINGS: usize = 64;
 const HAND_OVERS: usize = 2;
 const BRIDGE: Duration = Duration::from_secs(20);
 const BRIDGE_LOOK: Duration = Duration::from_millis(100);
