@@ -101,7 +101,8 @@ struct State {
     /// Corpora whose settings cannot be read, and the reason. Their shards are closed.
     unusable: BTreeMap<CorpusName, Error>,
     shards: BTreeMap<ShardKey, Held>,
-    opening: BTreeSet<ShardKey>,
+    /// Shards whose leases are being taken.
+    taking: BTreeSet<ShardKey>,
     /// Whether this node is shutting down. Nothing is opened from then on.
     is_ending: bool,
 }
@@ -157,6 +158,15 @@ impl State {
             tracing::error!(corpus = %name, error = error.chain(), "the corpus cannot be used; others go on");
         }
         self.unusable.insert(name, error);
+    }
+
+    /// Notes that the lease of a shard is being taken. From then on nobody else takes it: two who
+    /// did would each be given a lease, of which one is lost. Returns the settings of its corpus,
+    /// unless the shard is not to be taken.
+    fn begin_taking(&mut self, key: &ShardKey) -> Option<Arc<CorpusSettings>> {
+        let settings = self.corpora.get(&key.corpus).cloned()?;
+        let is_free = !self.is_ending && !self.shards.contains_key(key);
+        (is_free && self.taking.insert(key.clone())).then_some(settings)
     }
 
     /// Applies new settings to the shards that run here, of one corpus or of all.
@@ -387,11 +397,11 @@ impl ClusterShards {
                 (key.clone(), Holding { standing: held.claim.standing(), is_leaving })
             };
             let mut held: BTreeMap<_, _> = state.shards.iter().map(holding).collect();
-            for key in &state.opening {
+            for key in &state.taking {
                 let standing = clew_cluster::Standing::Held;
                 held.entry(key.clone()).or_insert(Holding { standing, is_leaving: false });
             }
-            (wanted, held, TAKINGS.saturating_sub(state.opening.len()))
+            (wanted, held, TAKINGS.saturating_sub(state.taking.len()))
         };
         let members = Arc::clone(&self.sharing.members.borrow());
         placed.update(members.as_slice(), &wanted);
@@ -443,23 +453,24 @@ impl ClusterShards {
         }
     }
 
-    /// Takes the lease of a shard. The shard opens when it is needed.
-    async fn open(self: Arc<Self>, key: ShardKey) {
-        let settings = {
-            let mut state = self.lock();
-            let settings = state.corpora.get(&key.corpus).cloned();
-            let Some(settings) = settings.filter(|_| !state.is_ending) else { return };
-            state.opening.insert(key.clone());
-            settings
-        };
-        let opened = self.try_open(&key, settings).await;
+    /// Forgets which shards are being taken. Returns those that were leaving.
+    fn forget_tasks(&self) -> Vec<(ShardKey, Held)> {
         let mut state = self.lock();
-        state.opening.remove(&key);
-        if state.opening.is_empty() {
+        state.taking.clear();
+        let leaving = state.shards.iter().filter(|(_, held)| held.is_leaving);
+        leaving.map(|(key, held)| (key.clone(), held.clone())).collect()
+    }
+
+    /// Takes the lease of a shard, which opens when it is needed.
+    async fn take(self: Arc<Self>, key: ShardKey, settings: Arc<CorpusSettings>) {
+        let taken = self.try_to_take(&key, settings).await;
+        let mut state = self.lock();
+        state.taking.remove(&key);
+        if state.taking.is_empty() {
             // More of them may wait for their turn.
             self.noticed.notify_one();
         }
-        match opened {
+        match taken {
             Ok(Some(held)) => {
                 tracing::info!(corpus = %key.corpus, shard = %key.shard, "this node owns the shard");
                 state.shards.insert(key, held);
@@ -467,12 +478,12 @@ impl ClusterShards {
             Ok(None) => {}
             Err(error) => tracing::warn!(
                 corpus = %key.corpus, shard = %key.shard, error = error.chain(),
-                "the shard was not opened; tried again"
+                "the shard was not taken; tried again"
             ),
         }
     }
 
-    async fn try_open(
+    async fn try_to_take(
         &self,
         key: &ShardKey,
         settings: Arc<CorpusSettings>,
@@ -565,7 +576,7 @@ impl Shards for ClusterShards {
             }
             return Ok(held.handle.clone());
         }
-        if state.opening.contains(&key) {
+        if state.taking.contains(&key) {
             return Err(Error::new(
                 ErrorKind::Unavailable,
                 "SHARD_OPENING",
@@ -610,7 +621,7 @@ impl Line for OwnerLine {
 struct Looking {
     inner: Arc<ClusterShards>,
     placed: Placed,
-    /// Openings, hand-overs and closings in progress.
+    /// Takings, hand-overs and closings in progress.
     tasks: JoinSet<()>,
     waker: JoinSet<()>,
     keeper: Keeper,
@@ -629,13 +640,17 @@ impl Actor for Owner {
         myself: ActorRef<Message>,
         inner: Arc<ClusterShards>,
     ) -> Result<Looking, ActorProcessingErr> {
-        // An earlier actor's openings ended with it.
-        inner.lock().opening.clear();
+        let mut tasks = JoinSet::new();
+        // The tasks of an earlier actor ended with it.
+        for (key, held) in inner.forget_tasks() {
+            let inner = Arc::clone(&inner);
+            tasks.spawn(async move { inner.finish_leaving(&key, &held).await });
+        }
         let mut waker = JoinSet::new();
         waker.spawn(wake(myself, Arc::clone(&inner)));
         let placed = Placed::new(inner.sharing.me.clone());
         let keeper = Keeper::new(&inner.sharing.config);
-        let (tasks, now) = (JoinSet::new(), Instant::now());
+        let now = Instant::now();
         Ok(Looking { inner, placed, tasks, waker, keeper, list_at: now, heal_at: now })
     }
 
@@ -645,7 +660,10 @@ impl Actor for Owner {
         Message::Look: Message,
         state: &mut Looking,
     ) -> Result<(), ActorProcessingErr> {
-        while state.tasks.try_join_next().is_some() {}
+        while let Some(ended) = state.tasks.try_join_next() {
+            // After a panic, another actor does what the task left undone.
+            ended?;
+        }
         if state.waker.is_empty() {
             return Err("the waker ended".into());
         }
@@ -687,7 +705,12 @@ impl Looking {
             let inner = Arc::clone(&self.inner);
             match action {
                 Action::Keep => {}
-                Action::Open => drop(self.tasks.spawn(inner.open(key))),
+                Action::Open => {
+                    let settings = inner.lock().begin_taking(&key);
+                    if let Some(settings) = settings {
+                        self.tasks.spawn(inner.take(key, settings));
+                    }
+                }
                 Action::HandOver { to } => drop(self.tasks.spawn(inner.hand_over(key, to))),
                 Action::Close => drop(self.tasks.spawn(inner.close(key))),
             }
@@ -727,6 +750,19 @@ mod tests {
         let chunking = Chunking::Sentences { max_tokens: 100 };
         let made = Timestamp::from_micros(1);
         CorpusSettings::plain(name.parse().unwrap(), 2, chunking, encoder, made)
+    }
+
+    #[test]
+    fn the_lease_of_a_shard_is_taken_once_at_a_time() {
+        let mut state = State::default();
+        let key = |name: &str| ShardKey { corpus: name.parse().unwrap(), shard: ShardIndex(0) };
+        assert!(state.begin_taking(&key("a")).is_none(), "nobody knows it");
+        state.take_over(vec![("a".parse().unwrap(), Ok(settings("a")))]);
+        assert!(state.begin_taking(&key("a")).is_some());
+        assert!(state.begin_taking(&key("a")).is_none(), "it is being taken");
+        state.taking.clear();
+        state.is_ending = true;
+        assert!(state.begin_taking(&key("a")).is_none(), "everything is given back");
     }
 
     #[test]
