@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use clew_core::{Access, DocumentId, ErasureScan, Forgotten};
+use clew_core::{Access, CorpusTreeKey, DocumentId, ErasureScan, Forgotten};
 
 use crate::error::{Error, Result};
 use crate::shard::ShardWriter;
@@ -35,6 +35,15 @@ impl ShardWriter {
         ids: &[DocumentId],
         access: &Access,
     ) -> Result<Vec<Forgotten>> {
+        Ok(self.forget_with_nodes(ids, access).await?.0)
+    }
+
+    /// Does the same. Returns also the nodes of the corpus tree that went with the documents.
+    pub(crate) async fn forget_with_nodes(
+        &mut self,
+        ids: &[DocumentId],
+        access: &Access,
+    ) -> Result<(Vec<Forgotten>, Vec<CorpusTreeKey>)> {
         self.begin_write().await?;
         // The rows that are left of a forgotten document require no labels: any caller may finish
         // forgetting it.
@@ -51,7 +60,7 @@ impl ShardWriter {
         let receipts: Vec<Forgotten> = ids.iter().map(receipt).collect();
         let known: Vec<DocumentId> =
             seen.iter().filter(|id| self.catalogue.get(id).is_some()).cloned().collect();
-        let mut deleted = 0;
+        let (mut deleted, mut above) = (0, Vec::new());
         // Memories first: interrupted forgetting is repeated, and a memory cannot be separated into
         // its documents.
         self.forget_memories(&seen).await?;
@@ -64,7 +73,7 @@ impl ShardWriter {
             }
             self.publish().await?;
             self.sweep_documents(&known).await?;
-            self.sweep_upper().await?;
+            above = self.sweep_upper().await?;
             self.publish().await?;
             self.forgotten += 1;
         }
@@ -74,7 +83,7 @@ impl ShardWriter {
             self.sources.confirm_owned().await?;
         }
         self.end_write();
-        Ok(receipts)
+        Ok((receipts, above))
     }
 
     /// Forgets documents down to the bytes in storage, and then scans for what is left of them,

@@ -3,8 +3,7 @@
 //! Erasing rewrites and removes files; the scan checks the result independently, by what is stored.
 //! Only its beginning needs the writer. It checks
 //!
-//! - every table for rows of the documents, and for corpus tree nodes that cover other documents
-//!   than exist;
+//! - every table for rows of the documents, and for corpus tree nodes that covered them;
 //! - every file of the shard: the newest version of its table must name it, or it must be a known
 //!   memory, or the record of a later commit. Any other file may be of an older version;
 //! - the data files that held the rows, or any other deleted row: none may be left;
@@ -22,7 +21,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use clew_core::{Access, DocumentId, ErasureScan, Forgotten, MemoryRecord};
+use clew_core::{Access, CorpusTreeKey, DocumentId, ErasureScan, Forgotten, MemoryRecord};
 use futures::TryStreamExt;
 use lance::Dataset;
 use lancedb::Table;
@@ -56,6 +55,8 @@ const DOING: &str = "scan for what was forgotten";
 pub struct Traces {
     ids: Vec<DocumentId>,
     parts: Parts,
+    /// Nodes of the corpus tree that covered them.
+    above: BTreeSet<CorpusTreeKey>,
     places: BTreeMap<TableKind, Places>,
 }
 
@@ -106,6 +107,7 @@ impl Traces {
     pub fn and(mut self, later: Self) -> Self {
         self.ids.extend(later.ids);
         self.parts.extend(&later.parts);
+        self.above.extend(later.above);
         for (kind, later) in later.places {
             let places = self.places.entry(kind).or_default();
             if places.version == 0 {
@@ -153,7 +155,8 @@ impl ShardWriter {
     ) -> Result<(Vec<Forgotten>, Traces)> {
         let mut traces = self.traces(ids, access).await?;
         let before = self.named_files().await?;
-        let forgotten = self.forget_seen(ids, access).await?;
+        let (forgotten, above) = self.forget_with_nodes(ids, access).await?;
+        traces.above.extend(above);
         // Also those of an interrupted removal, whose memories are not known any more.
         self.remove_unfinished_memories().await?;
         let is_erased = self.is_erasure_wanted();
@@ -187,7 +190,7 @@ impl ShardWriter {
             .await?;
         }
         self.end_write();
-        Ok(Traces { ids, parts, places: BTreeMap::new() })
+        Ok(Traces { ids, parts, ..Traces::default() })
     }
 
     /// Divides the documents that exist into pages whose texts may be read at once.
@@ -292,7 +295,7 @@ impl Scan {
             }
         }
         if traces.places.get(&TableKind::Nodes).is_some_and(|of| !of.rows.is_empty()) {
-            self.look_above_documents(&mut found).await?;
+            self.look_above_documents(&traces.above, &mut found).await?;
         }
         self.look_at_memories(&traces.ids, &mut unexplained, &mut found);
         for name in unexplained {
@@ -302,25 +305,33 @@ impl Scan {
         Ok(found)
     }
 
-    /// Looks for corpus tree nodes whose summaries cover other documents than exist.
-    async fn look_above_documents(&self, found: &mut ErasureScan) -> Result<()> {
+    /// Looks for corpus tree nodes that covered the documents, or that are not known. Others that
+    /// the tree no longer has cover documents that were changed since, and go when it is whole
+    /// again.
+    async fn look_above_documents(
+        &self,
+        above: &BTreeSet<CorpusTreeKey>,
+        found: &mut ErasureScan,
+    ) -> Result<()> {
         use column::*;
         let Some(nodes) = self.tables.get(&TableKind::Nodes) else { return Ok(()) };
         let wanted = self.catalogue.upper();
         let query = nodes.table.query().only_if_expr(filter::above_documents());
         let query = query.select(Select::columns(&[DOCUMENT_ID, VERSION, RECIPE, KEY]));
-        let mut stale = 0;
+        let mut left = 0;
         scan(TableKind::Nodes, query, |batch| {
             let owners = Rows::new(TableKind::Nodes, batch).node_owners()?;
-            let is_stale = |owner: &NodeOwner| {
-                matches!(owner, NodeOwner::Upper(key) if wanted.get(key).is_none())
+            let is_left = |key: &CorpusTreeKey| {
+                let is_known = wanted.rows().contains(key) && !above.contains(key);
+                wanted.get(key).is_none() && !is_known
             };
-            stale += owners.iter().filter(|owner| is_stale(owner)).count();
+            let is_left = |of: &&NodeOwner| matches!(of, NodeOwner::Upper(key) if is_left(key));
+            left += owners.iter().filter(is_left).count();
             Ok(())
         })
         .await?;
-        if stale > 0 {
-            let problem = format!("nodes above documents that are not there as they were: {stale}");
+        if left > 0 {
+            let problem = format!("nodes above documents that are not there as they were: {left}");
             found.leave(TableKind::Nodes.name(), problem);
         }
         Ok(())

@@ -27,7 +27,7 @@ impl ShardWriter {
             self.sweep_documents(&ids).await?;
         }
         let swept = self.sweep_upper().await?;
-        if swept || !ids.is_empty() {
+        if !swept.is_empty() || !ids.is_empty() {
             self.publish().await?;
         }
         self.end_write();
@@ -74,14 +74,14 @@ impl ShardWriter {
     }
 
     /// Deletes nodes that are no longer part of the corpus tree: their summaries tell of documents
-    /// that are gone or changed. Returns whether there were any.
-    pub(crate) async fn sweep_upper(&mut self) -> Result<bool> {
+    /// that are gone or changed. Returns them.
+    pub(crate) async fn sweep_upper(&mut self) -> Result<Vec<CorpusTreeKey>> {
         let unwanted: Vec<CorpusTreeKey> = self.catalogue.upper().stale().copied().collect();
         for some in unwanted.chunks(SWEEP_DOCUMENTS) {
             delete(&mut self.nodes, vec![filter::upper(some)]).await?;
         }
         self.catalogue.remove_upper(&unwanted);
-        Ok(!unwanted.is_empty())
+        Ok(unwanted)
     }
 }
 

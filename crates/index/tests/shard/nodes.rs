@@ -7,7 +7,10 @@ use clew_core::{
     Access, DocumentId, DocumentShape, SegmentId, ShardIndex, Span, StoredDocument, Timestamp,
     TreeNode, TreeNodeId,
 };
-use clew_index::{CorpusTreeRow, DocumentNodes, NodeRow, SegmentNode, ShardReader, SummaryVector};
+use clew_index::{
+    CorpusTreeRow, DocumentNodes, Maintenance, Next, NodeRow, SegmentNode, ShardReader,
+    SummaryVector,
+};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -200,6 +203,33 @@ async fn a_tree_is_shown_once_it_is_whole_and_only_of_the_live_version() {
     let reader = fixture.reader();
     assert_eq!(reachable(&reader).await.len(), 3);
     assert_eq!(reader.made_nodes(&[id("a")]).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn nodes_that_later_documents_make_outdated_are_no_remains_of_a_forgotten_one() {
+    let mut fixture = Fixture::new().await;
+    let documents = (0..20).map(|i| document(&format!("d{i:02}"), &lines(&["a", "b"])));
+    fixture.ingest(documents.collect(), 1).await;
+    fixture.structure().await;
+    let traces = fixture.shard.forget_traced(&[id("d07")], &Access::all()).await.unwrap().1;
+    fixture.structure().await;
+    let later = (20..40).map(|i| document(&format!("d{i}"), &lines(&["c", "d"])));
+    fixture.ingest(later.collect(), 2).await;
+    let mut due = fixture.trees_due().await;
+    let mut erasing = Maintenance::erasing(traces, PATIENCE);
+    let mut done = None;
+    let report = loop {
+        match Box::pin(fixture.shard.advance(&mut erasing, done.take())).await.unwrap() {
+            Next::Turn => {}
+            Next::Work(work) => done = Some(work.run().await.unwrap()),
+            Next::Finished(report) => break report,
+        }
+        // Another tree between any two steps. The nodes above it are not made again yet.
+        let tree = due.pop().expect("fewer steps than documents");
+        fixture.shard.commit_nodes(vec![tree]).await.unwrap();
+    };
+    let scan = report.scan.unwrap();
+    assert!(scan.is_clean(), "{scan:?}");
 }
 
 #[tokio::test]
