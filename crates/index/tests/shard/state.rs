@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use clew_core::{
-    Accepted, Access, DocumentState, ErrorKind, IfThere, ListQuery, Novelty, Recipe, Recipes,
+    Accepted, Access, Document, DocumentState, ErrorKind, IfThere, ListQuery, Novelty, Recipe, Recipes,
     Stage, Timestamp,
 };
 use clew_index::{Error, Failure, Offer, ShardSettings, Tuning};
@@ -37,6 +37,26 @@ async fn unchanged_documents_write_nothing() {
     let novelties: Vec<_> = mixed.iter().map(|accepted| accepted.novelty).collect();
     assert_eq!(novelties, [Novelty::Replaced, Novelty::Unchanged]);
     assert!(mixed[0].version > first[1].version);
+}
+
+#[tokio::test]
+async fn the_oldest_documents_are_told_by_event_times_or_else_by_acceptance() {
+    let mut fixture = Fixture::new().await;
+    assert_eq!(fixture.reader().oldest().await.unwrap(), None);
+    let of_before = Document { event_time: Some(at(2)), ..document("early", "told later") };
+    fixture.ingest(vec![document("replaced", "one"), document("kept", "two")], 5).await;
+    fixture.ingest(vec![document("replaced", "three")], 8).await;
+    let reader = fixture.reader();
+    assert_eq!(reader.oldest().await.unwrap(), Some(at(5)));
+    assert!(reader.older_than(at(5), 9).await.unwrap().is_empty());
+    assert_eq!(reader.older_than(at(6), 9).await.unwrap(), [id("kept")]);
+    assert_eq!(reader.older_than(at(9), 1).await.unwrap().len(), 1);
+    fixture.ingest(vec![of_before], 9).await;
+    let reader = fixture.reader();
+    assert_eq!(reader.oldest().await.unwrap(), Some(at(2)));
+    assert_eq!(reader.older_than(at(5), 9).await.unwrap(), [id("early")]);
+    fixture.shard.forget(&[id("early"), id("kept")]).await.unwrap();
+    assert_eq!(fixture.reader().oldest().await.unwrap(), Some(at(8)));
 }
 
 #[tokio::test]
