@@ -39,9 +39,11 @@ pub struct Situation<'a> {
     /// Lease holders of the [`missing`] shards, see [`crate::Leases::owners`]. Empty if they are
     /// unknown.
     pub owners: &'a BTreeMap<ShardKey, NodeId>,
-    /// Maximum number of shards that this node hands over at the same time, so that a change of the
-    /// cluster affects few requests at a time.
+    /// Maximum number of open shards that this node hands over at the same time, so that a change
+    /// of the cluster affects few requests at a time.
     pub hand_overs: usize,
+    /// The same of shards at rest, which affect no request.
+    pub hand_overs_at_rest: usize,
     /// Maximum number of shards that this node begins to open now.
     pub openings: usize,
 }
@@ -53,6 +55,8 @@ pub struct Holding {
     pub standing: Standing,
     /// Whether the hand-over has already begun.
     pub is_leaving: bool,
+    /// Whether it rests: its tables are not open.
+    pub is_at_rest: bool,
 }
 
 /// An action for one shard.
@@ -82,15 +86,22 @@ pub fn missing(placed: &Placed, held: &BTreeMap<ShardKey, Holding>) -> Vec<Shard
 /// Decides what to do now. Returns an action for every shard that is held and for every shard to
 /// open.
 pub fn decide(situation: &Situation<'_>) -> BTreeMap<ShardKey, Action> {
-    let Situation { me, members, is_stale, placed, held, owners, hand_overs, openings } =
-        *situation;
+    let Situation { me, members, is_stale, placed, held, owners, openings, .. } = *situation;
     let mut actions = BTreeMap::new();
-    let leaving = held.values().filter(|holding| holding.is_leaving).count();
-    let mut more_hand_overs = hand_overs.saturating_sub(leaving);
+    let more = |most: usize, is_at_rest: bool| {
+        let leaving = held.values().filter(|of| of.is_leaving && of.is_at_rest == is_at_rest);
+        most.saturating_sub(leaving.count())
+    };
+    let mut more_hand_overs = more(situation.hand_overs, false);
+    let mut more_at_rest = more(situation.hand_overs_at_rest, true);
     for (shard, holding) in held {
         // One draw for each member: not for shards that stay.
         let next = || placement::owner(shard, members).filter(|owner| owner.id != *me);
-        let may_move = holding.standing == Standing::Held && !is_stale && more_hand_overs > 0;
+        let more = match holding.is_at_rest {
+            true => &mut more_at_rest,
+            false => &mut more_hand_overs,
+        };
+        let may_move = holding.standing == Standing::Held && !is_stale && *more > 0;
         let action = match holding.standing {
             Standing::Lost => Action::Close,
             _ if !placed.is_known(shard) => Action::Close,
@@ -102,7 +113,7 @@ pub fn decide(situation: &Situation<'_>) -> BTreeMap<ShardKey, Action> {
             _ if !may_move || placed.is_here(shard) => Action::Keep,
             _ => match next() {
                 Some(next) => {
-                    more_hand_overs -= 1;
+                    *more -= 1;
                     Action::HandOver { to: next.id.clone() }
                 }
                 None => Action::Keep,
@@ -156,7 +167,7 @@ mod tests {
         }
 
         fn holding(mut self, standing: Standing) -> Self {
-            let holding = Holding { standing, is_leaving: false };
+            let holding = Holding { standing, is_leaving: false, is_at_rest: false };
             self.held = self.wanted.iter().map(|shard| (shard.clone(), holding)).collect();
             self
         }
@@ -180,6 +191,7 @@ mod tests {
                 held: &self.held,
                 owners: &self.owners,
                 hand_overs: 2,
+                hand_overs_at_rest: 8,
                 openings,
             })
         }
@@ -242,6 +254,23 @@ mod tests {
         scene.members[1].state = MemberState::Draining;
         assert_eq!(scene.count(|action| *action == Action::Close), 2);
         assert_eq!(scene.count(|action| *action == Action::Keep), 30);
+    }
+
+    #[test]
+    fn what_rests_is_handed_over_more_at_a_time_and_takes_no_turn_of_what_is_open() {
+        let mut scene = Scene::new().holding(Standing::Held);
+        let elsewhere = scene.placed_on(1);
+        assert!(elsewhere.len() > 10);
+        for shard in &elsewhere[..9] {
+            scene.held.get_mut(shard).unwrap().is_at_rest = true;
+        }
+        assert_eq!(scene.count(is_hand_over), 8 + 2);
+        for (shard, action) in scene.decide() {
+            scene.held.get_mut(&shard).unwrap().is_leaving = is_hand_over(&action);
+        }
+        assert_eq!(scene.count(is_hand_over), 8 + 2, "no more while those are under way");
+        scene.held.retain(|_, holding| !(holding.is_leaving && holding.is_at_rest));
+        assert_eq!(scene.count(is_hand_over), 1 + 2, "the last that rests");
     }
 
     #[test]

@@ -42,9 +42,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const LIST_INTERVAL: Duration = Duration::from_secs(15);
 /// Interval between looks whether corpora whose settings could not be read can be used again.
 const HEAL_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of shards that are handed over at the same time.
+/// Number of open shards that are handed over at the same time.
 const HAND_OVERS: usize = 2;
-/// Number of shards whose leases are taken at the same time.
+/// Number of shards whose leases are taken at the same time, and of shards at rest whose leases are
+/// given back for another node.
 const TAKINGS: usize = 64;
 /// Time limit for finishing accepted documents when a shard is handed over.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(30);
@@ -393,13 +394,14 @@ impl ClusterShards {
             let keys = state.corpora.values().flat_map(|settings| keys_of(settings));
             let wanted: Arc<[ShardKey]> = keys.filter(is_current).collect();
             let holding = |(key, held): (&ShardKey, &Held)| {
-                let is_leaving = held.is_leaving;
-                (key.clone(), Holding { standing: held.claim.standing(), is_leaving })
+                let (is_leaving, is_at_rest) = (held.is_leaving, held.handle.is_resting());
+                (key.clone(), Holding { standing: held.claim.standing(), is_leaving, is_at_rest })
             };
             let mut held: BTreeMap<_, _> = state.shards.iter().map(holding).collect();
             for key in &state.taking {
                 let standing = clew_cluster::Standing::Held;
-                held.entry(key.clone()).or_insert(Holding { standing, is_leaving: false });
+                let taking = Holding { standing, is_leaving: false, is_at_rest: true };
+                held.entry(key.clone()).or_insert(taking);
             }
             (wanted, held, TAKINGS.saturating_sub(state.taking.len()))
         };
@@ -425,6 +427,7 @@ impl ClusterShards {
             held: &held,
             owners: &owners,
             hand_overs: HAND_OVERS,
+            hand_overs_at_rest: TAKINGS,
             openings,
         })
     }
@@ -524,6 +527,8 @@ impl ClusterShards {
             tokio::time::sleep(BRIDGE_LOOK).await;
         }
         self.finish_leaving(&key, &held).await;
+        // More of them may wait for their turn.
+        self.noticed.notify_one();
     }
 
     /// Closes a shard that another node owns, or whose corpus is gone.

@@ -268,9 +268,9 @@ impl Node {
     ) {
         let held = self.sessions.iter().map(|(shard, session)| {
             let standing = session.tenure.standing(now);
-            (shard.clone(), Holding { standing, is_leaving: session.is_leaving })
+            (shard.clone(), Holding { standing, is_leaving: session.is_leaving, is_at_rest: false })
         });
-        let opening = Holding { standing: Standing::Held, is_leaving: false };
+        let opening = Holding { standing: Standing::Held, is_leaving: false, is_at_rest: false };
         let held = held.chain(self.opened.keys().map(|shard| (shard.clone(), opening)));
         let seen = |shard: &ShardKey| Some((shard.clone(), redis.lease(now, shard)?.0.clone()));
         let owners =
@@ -285,6 +285,7 @@ impl Node {
             held: &held.collect(),
             owners: &owners,
             hand_overs: HAND_OVERS,
+            hand_overs_at_rest: 0,
             openings: OPENINGS,
         });
         let hand_overs = actions.values().filter(|a| matches!(a, Action::HandOver { .. }));

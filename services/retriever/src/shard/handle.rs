@@ -116,7 +116,7 @@ impl ShardHandle {
     }
 
     /// Returns whether the shard rests.
-    pub(super) fn is_resting(&self) -> bool {
+    pub(crate) fn is_resting(&self) -> bool {
         matches!(*self.supervised.state().borrow(), LineState::Resting)
     }
 

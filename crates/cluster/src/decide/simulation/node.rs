@@ -411,10 +411,11 @@ impl Node {
     }
 
     fn holdings(&self, now: Instant, corpora: &Corpora) -> BTreeMap<ShardKey, Holding> {
-        let opening = Holding { standing: Standing::Held, is_leaving: false };
+        let is_at_rest = false;
+        let opening = Holding { standing: Standing::Held, is_leaving: false, is_at_rest };
         let held = self.sessions.iter().map(|(at, session)| {
             let is_leaving = session.stage != Stage::Open;
-            (*at, Holding { standing: session.tenure.standing(now), is_leaving })
+            (*at, Holding { standing: session.tenure.standing(now), is_leaving, is_at_rest })
         });
         let opening = self.opening.keys().map(|at| (*at, opening));
         held.chain(opening).map(|(at, holding)| (corpora.shards[at].clone(), holding)).collect()
@@ -466,6 +467,7 @@ impl Node {
             held: &self.holdings(now, corpora),
             owners,
             hand_overs: HAND_OVERS,
+            hand_overs_at_rest: 0,
             openings: OPENINGS.saturating_sub(self.opening.len()),
         });
         for (shard, action) in actions {
