@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use clew_core::{
-    Accepted, Access, Document, DocumentState, ErrorKind, IfThere, ListQuery, Novelty, Recipe, Recipes,
-    Stage, Timestamp,
+    Accepted, Access, Document, DocumentState, ErrorKind, IfThere, ListQuery, Novelty, Recipe,
+    Recipes, Stage, Timestamp,
 };
 use clew_index::{Error, Failure, Offer, ShardSettings, Tuning};
 
