@@ -37,6 +37,9 @@ use crate::{RetrieverConfig, Tried};
 
 /// Longest time between two looks at what there is to do. A look asks the storage nothing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Shortest time between two looks. Many changes that come one after the other are looked at
+/// together: a look passes over all shards.
+const LEAST_PAUSE: Duration = Duration::from_millis(50);
 /// Interval between listings of the corpora and of deletions that another node began and did not
 /// end. A listing costs a request for each thousand corpora.
 const LIST_INTERVAL: Duration = Duration::from_secs(15);
@@ -730,6 +733,7 @@ async fn wake(owner: ActorRef<Message>, shards: Arc<ClusterShards>) {
         if owner.cast(Message::Look).is_err() {
             return;
         }
+        tokio::time::sleep(LEAST_PAUSE).await;
         tokio::select! {
             changed = members.changed() => if changed.is_err() { return },
             () = shards.noticed.notified() => {}
