@@ -2,11 +2,10 @@
 
     CLEW=target/release/clew .cache/python/bin/python benches/bench_corpora.py --corpora 10000
 
-It fills corpora of three retrievers over one folder, or with `--bucket` over an S3-compatible server (`s3s-fs`, which
-`.setup/install tests` installs). It waits until all of them rest. Then some corpora are busy, and others, which rest,
-are searched for the first time. At last nobody asks anything. It needs the Python packages of
-`tests/python/requirements.txt`, Redis and the embedding model that `make setup` installs, and the programs of all
-services beside `CLEW`. The documents are made up.
+It fills corpora of three retrievers over one folder, or with `--bucket` over an S3-compatible server (moto). It waits
+until all of them rest. Then some corpora are busy, and others, which rest, are searched for the first time. At last
+nobody asks anything. It needs the Python packages of `tests/python/requirements.txt`, Redis and the embedding model
+that `make setup` installs, and the programs of all services beside `CLEW`. The documents are made up.
 """
 
 import argparse
@@ -43,18 +42,24 @@ REQUESTS = re.compile(r"^clew_storage_requests_total\{[^}]*\} (\d+)", re.M)
 BUCKET = "bench"
 
 
-def bucket_at(folder):
+def bucket_at():
     """Starts an S3-compatible server. Returns it and the settings that lead to it."""
-    (folder / "s3" / BUCKET).mkdir(parents=True)
-    port, key, secret = free_port(), "bench", "bench-secret"
-    command = [str(WORKSPACE / ".cache/tools/bin/s3s-fs"), "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--access-key", key, "--secret-key", secret, str(folder / "s3")]
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    endpoint, until = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE
+    while True:
+        try:
+            urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT"), timeout=5).close()
+            break
+        except OSError:
+            assert time.monotonic() < until, "the S3 server does not answer"
+            time.sleep(0.1)
     return server, {
-        "CLEW_STORAGE__S3__ENDPOINT": f"http://127.0.0.1:{port}",
+        "CLEW_STORAGE__S3__ENDPOINT": endpoint,
         "CLEW_STORAGE__S3__ALLOW_HTTP": "true",
-        "CLEW_STORAGE__S3__ACCESS_KEY_ID": key,
-        "CLEW_STORAGE__S3__SECRET_ACCESS_KEY": secret,
+        "CLEW_STORAGE__S3__ACCESS_KEY_ID": "bench",
+        "CLEW_STORAGE__S3__SECRET_ACCESS_KEY": "bench-secret",
     }
 
 
@@ -246,7 +251,7 @@ def main():
     stubs = folder / "stubs"
     stubs.mkdir()
     generate(WORKSPACE / "proto", stubs)
-    server, settings = bucket_at(folder) if options.bucket else (None, {})
+    server, settings = bucket_at() if options.bucket else (None, {})
     cluster = Cluster(folder, f"s3://{BUCKET}/data" if options.bucket else folder / "data")
     cluster.environment |= settings | {
         "CLEW_ADMIN__LISTEN": "127.0.0.1:0",
