@@ -34,6 +34,8 @@ def free_port():
 
 
 class Bucket:
+    """An S3-compatible server with the bucket `bench`."""
+
     def __enter__(self):
         self.endpoint = f"http://127.0.0.1:{free_port()}"
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", self.endpoint.rsplit(":", 1)[1]]
@@ -52,6 +54,15 @@ class Bucket:
         self.server.kill()
         self.server.wait()
 
+    def settings(self):
+        """Returns the settings, as environment variables, that lead Clew to it."""
+        return {
+            "CLEW_STORAGE__S3__ENDPOINT": self.endpoint,
+            "CLEW_STORAGE__S3__ALLOW_HTTP": "true",
+            "CLEW_STORAGE__S3__ACCESS_KEY_ID": "bench",
+            "CLEW_STORAGE__S3__SECRET_ACCESS_KEY": "bench-secret",
+        }
+
 
 class Clew:
     """A server on the bucket. What is asked of it is counted in requests to the bucket."""
@@ -59,13 +70,8 @@ class Clew:
     def __init__(self, bucket, folder):
         self.folder, self.admin = pathlib.Path(folder), free_port()
         self.chance, self.documents = random.Random(7), 0
-        self.environment = os.environ | {
-            "CLEW_ADMIN__LISTEN": f"127.0.0.1:{self.admin}",
-            "CLEW_STORAGE__S3__ENDPOINT": bucket.endpoint,
-            "CLEW_STORAGE__S3__ALLOW_HTTP": "true",
-            "CLEW_STORAGE__S3__ACCESS_KEY_ID": "bench",
-            "CLEW_STORAGE__S3__SECRET_ACCESS_KEY": "bench-secret",
-        }
+        admin = {"CLEW_ADMIN__LISTEN": f"127.0.0.1:{self.admin}"}
+        self.environment = os.environ | bucket.settings() | admin
 
     def __enter__(self):
         port = free_port()

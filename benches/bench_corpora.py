@@ -10,13 +10,13 @@ that `make setup` installs, and the programs of all services beside `CLEW`. The 
 
 import argparse
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import random
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -27,8 +27,9 @@ WORKSPACE = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(WORKSPACE / "examples/demo"), str(WORKSPACE / "tests/python")]
 
 import grpc
+from bench_bucket import Bucket
 from client import area, generate
-from cluster import Cluster, free_port
+from cluster import Cluster
 
 RETRIEVERS = 3
 CALLERS = 8
@@ -39,28 +40,6 @@ BUSY_SEARCHES_PER_SECOND, COLD_SEARCHES, COLD_EVERY_SECS = 20, 100, 0.5
 IDLE_SECS = 60
 WORDS = ["bicycle", "oven", "garden", "violin", "passport", "camera", "boat", "carpet", "lamp", "coat", "bridge"]
 REQUESTS = re.compile(r"^clew_storage_requests_total\{[^}]*\} (\d+)", re.M)
-BUCKET = "bench"
-
-
-def bucket_at():
-    """Starts an S3-compatible server. Returns it and the settings that lead to it."""
-    port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    endpoint, until = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE
-    while True:
-        try:
-            urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT"), timeout=5).close()
-            break
-        except OSError:
-            assert time.monotonic() < until, "the S3 server does not answer"
-            time.sleep(0.1)
-    return server, {
-        "CLEW_STORAGE__S3__ENDPOINT": endpoint,
-        "CLEW_STORAGE__S3__ALLOW_HTTP": "true",
-        "CLEW_STORAGE__S3__ACCESS_KEY_ID": "bench",
-        "CLEW_STORAGE__S3__SECRET_ACCESS_KEY": "bench-secret",
-    }
 
 
 class Corpora:
@@ -251,24 +230,22 @@ def main():
     stubs = folder / "stubs"
     stubs.mkdir()
     generate(WORKSPACE / "proto", stubs)
-    server, settings = bucket_at() if options.bucket else (None, {})
-    cluster = Cluster(folder, f"s3://{BUCKET}/data" if options.bucket else folder / "data")
-    cluster.environment |= settings | {
-        "CLEW_ADMIN__LISTEN": "127.0.0.1:0",
-        "CLEW_RETRIEVER__REST_AFTER_SECS": str(REST_AFTER_SECS),
-    }
-    try:
-        cluster.start(["encoder", "generator", *["retriever"] * RETRIEVERS, "gateway"])
-        print("| | |\n|---|---|")
-        measure(cluster, options)
-        stuck = cluster.stop()
-        assert not stuck, f"not ended by themselves: {stuck}; see the logs in {folder}"
-        shutil.rmtree(folder)
-    finally:
-        for process in cluster.processes:
-            process.running.kill()
-        if server:
-            server.kill()
+    with Bucket() if options.bucket else contextlib.nullcontext() as bucket:
+        cluster = Cluster(folder, "s3://bench/data" if bucket else folder / "data")
+        cluster.environment |= (bucket.settings() if bucket else {}) | {
+            "CLEW_ADMIN__LISTEN": "127.0.0.1:0",
+            "CLEW_RETRIEVER__REST_AFTER_SECS": str(REST_AFTER_SECS),
+        }
+        try:
+            cluster.start(["encoder", "generator", *["retriever"] * RETRIEVERS, "gateway"])
+            print("| | |\n|---|---|")
+            measure(cluster, options)
+            stuck = cluster.stop()
+            assert not stuck, f"not ended by themselves: {stuck}; see the logs in {folder}"
+            shutil.rmtree(folder)
+        finally:
+            for process in cluster.processes:
+                process.running.kill()
 
 
 if __name__ == "__main__":
