@@ -88,20 +88,20 @@ pub fn missing(placed: &Placed, held: &BTreeMap<ShardKey, Holding>) -> Vec<Shard
 pub fn decide(situation: &Situation<'_>) -> BTreeMap<ShardKey, Action> {
     let Situation { me, members, is_stale, placed, held, owners, openings, .. } = *situation;
     let mut actions = BTreeMap::new();
-    let more = |most: usize, is_at_rest: bool| {
+    let free = |most: usize, is_at_rest: bool| {
         let leaving = held.values().filter(|of| of.is_leaving && of.is_at_rest == is_at_rest);
         most.saturating_sub(leaving.count())
     };
-    let mut more_hand_overs = more(situation.hand_overs, false);
-    let mut more_at_rest = more(situation.hand_overs_at_rest, true);
+    let mut turns_of_open = free(situation.hand_overs, false);
+    let mut turns_at_rest = free(situation.hand_overs_at_rest, true);
     for (shard, holding) in held {
         // One draw for each member: not for shards that stay.
         let next = || placement::owner(shard, members).filter(|owner| owner.id != *me);
-        let more = match holding.is_at_rest {
-            true => &mut more_at_rest,
-            false => &mut more_hand_overs,
+        let turns = match holding.is_at_rest {
+            true => &mut turns_at_rest,
+            false => &mut turns_of_open,
         };
-        let may_move = holding.standing == Standing::Held && !is_stale && *more > 0;
+        let may_move = holding.standing == Standing::Held && !is_stale && *turns > 0;
         let action = match holding.standing {
             Standing::Lost => Action::Close,
             _ if !placed.is_known(shard) => Action::Close,
@@ -113,7 +113,7 @@ pub fn decide(situation: &Situation<'_>) -> BTreeMap<ShardKey, Action> {
             _ if !may_move || placed.is_here(shard) => Action::Keep,
             _ => match next() {
                 Some(next) => {
-                    *more -= 1;
+                    *turns -= 1;
                     Action::HandOver { to: next.id.clone() }
                 }
                 None => Action::Keep,
