@@ -4,8 +4,8 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install docs demo cluster-demo test fault-test check style bench cluster-bench scale-bench load simulate proto \
-	config-reference manifests deploy-check deploy-test images images-cuda
+.PHONY: help setup build install docs demo cluster-demo test clients fault-test check style bench cluster-bench scale-bench load simulate proto \
+	config-reference openapi manifests deploy-check deploy-test images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -65,6 +65,11 @@ test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
 	$(PYTHON) tests/telemetry/check.py
 	cargo test --workspace
 
+# Needs Node.js. The packages are those of tests/clients/package-lock.json.
+clients: build ## Call a server with clients that others wrote
+	npm ci --prefix tests/clients --no-audit --no-fund
+	cargo test --workspace --test end_to_end clients:: -- --ignored
+
 # Needs root on Linux, because every process gets a host of its own.
 fault-test: build ## Inflict every fault on clusters at least three times, and show the disturbance
 	CLEW_FAULTS=$(or $(CLEW_FAULTS),45) cargo test --workspace --test faults -- --nocapture whatever_happens
@@ -110,6 +115,9 @@ proto: ## Generate the code in crates/proto from proto/
 
 config-reference: ## Write the keys into docs/configuration.md from their types
 	CLEW_UPDATE_REFERENCE=1 cargo test --workspace --bin clew the_page_of_the_configuration_reference_is_current
+
+openapi: ## Write the calls of HTTP into docs/openapi.json from proto/
+	CLEW_UPDATE_REFERENCE=1 cargo test --workspace --test openapi
 
 manifests: setup $(DEPLOY_PACKAGES) ## Render the manifests in k8s from the chart
 	@.setup/install deploy-check

@@ -105,6 +105,13 @@ impl QueryService for Small {
         Err(Status::unimplemented("it searches for one question at a time"))
     }
 
+    async fn embed(
+        &self,
+        _request: Request<query::EmbedRequest>,
+    ) -> Result<Response<query::EmbedResponse>, Status> {
+        Err(Status::unimplemented("it only searches"))
+    }
+
     type AnswerStream = Answers<query::AnswerResponse>;
 
     async fn answer(
@@ -112,6 +119,13 @@ impl QueryService for Small {
         _request: Request<query::AnswerRequest>,
     ) -> Result<Response<Self::AnswerStream>, Status> {
         Err(Status::unimplemented("it only searches"))
+    }
+
+    async fn list_strategies(
+        &self,
+        _request: Request<query::ListStrategiesRequest>,
+    ) -> Result<Response<query::ListStrategiesResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
     }
 }
 
@@ -230,6 +244,20 @@ impl IngestService for Small {
             Ok(ingest::IngestResponse { document_id: document.id, result: Some(accepted) })
         });
         Ok(Response::new(answers.boxed()))
+    }
+
+    async fn ingest_documents(
+        &self,
+        _request: Request<ingest::IngestDocumentsRequest>,
+    ) -> Result<Response<ingest::IngestDocumentsResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn list_chunks(
+        &self,
+        _request: Request<ingest::ListChunksRequest>,
+    ) -> Result<Response<ingest::ListChunksResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
     }
 
     async fn get_document(

@@ -112,6 +112,7 @@ CASES = [
             "dashboards.enabled=true",
             "ingest.enabled=true",
             "gateway.service.type=LoadBalancer",
+            "config.http.listen=0.0.0.0:7422",
             "config.tls.client_ca=null",
             "image.pullSecrets[0]=registry",
             "retriever.env[0].name=RUST_BACKTRACE",
@@ -251,6 +252,7 @@ def context_breaches():
     with manifests.temporary() as folder:
         for source in copied:
             taken, place = WORKSPACE / source, Path(folder) / source
+            place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copytree(taken, place) if taken.is_dir() else shutil.copy(taken, place)
         # Of this machine's platform alone. `cargo metadata` wants the packages of every platform, which no build downloads.
         command = ["cargo", "tree", "--locked", "--workspace", "--depth=0"]

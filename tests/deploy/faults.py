@@ -87,8 +87,8 @@ FAULTS = [
         "readinessProbe asks port health",
     ),
     (
-        lambda o: find(o, "Service", "clew-gateway")["spec"]["ports"][0].update(targetPort="http"),
-        "Service clew-gateway: port http is none of Deployment clew-gateway",
+        lambda o: find(o, "Service", "clew-gateway")["spec"]["ports"][0].update(targetPort="web"),
+        "Service clew-gateway: port web is none of Deployment clew-gateway",
     ),
     (
         lambda o: find(o, "ServiceMonitor", "clew")["spec"]["endpoints"][0].update(port="metrics"),

@@ -136,14 +136,17 @@ def breaches(objects, outward, clients_are_named=False):
     called = calls(config["graph_builder"]["reader"])
     needed = {(caller, role, grpc) for caller, roles in called.items() for role in roles}
     needed |= {("monitoring", role, admin) for role in ROLES}
-    needed |= {(client, "gateway", grpc) for client in (["a client"] if clients_are_named else others)}
+    http = config["http"].get("listen")
+    of_clients = [grpc, int(http.rpartition(":")[2])] if http else [grpc]
+    clients = ["a client"] if clients_are_named else others
+    needed |= {(client, "gateway", port) for client in clients for port in of_clients}
     if "redis" in ours:
         needed |= {(role, "redis", 6379) for role in ROLES}
     if "ingest" in ours:
         needed |= {("ingest", "gateway", grpc)}
     for source_name, source in {**ours, **others}.items():
         for target_name, target in ours.items():
-            for port in (grpc, admin, 6379):
+            for port in (*of_clients, admin, 6379):
                 is_allowed = allowed(policies, source, target, port)
                 if is_allowed != ((source_name, target_name, port) in needed):
                     problem = "is let through" if is_allowed else "does not get through"

@@ -7,9 +7,10 @@ use std::process::Command;
 use crate::harness::{Home, Ran, Server};
 
 /// Files from which the Python example generates its client, as `examples/python/README.md` says.
-const PROTOS: [&str; 4] = [
+const PROTOS: [&str; 5] = [
     "clew/chat/v1/chat.proto",
     "clew/corpus/v1/corpus.proto",
+    "clew/ingest/v1/attribute.proto",
     "clew/ingest/v1/ingest.proto",
     "clew/query/v1/query.proto",
 ];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clew_core::{Document, MediaType};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::{create_in_shards, document, id, remember};
 use crate::harness::Home;
@@ -27,7 +27,9 @@ async fn what_is_exported_is_all_there_is_and_makes_the_corpus_anew() {
     documents[7].title = "A title".to_owned();
     documents[7].media_type = MediaType::Markdown;
     documents[7].event_time = Some("2024-05-06T07:08:09Z".parse().unwrap());
-    documents[7].attributes.insert("lang".to_owned().try_into().unwrap(), "en".to_owned());
+    for (name, value) in [("lang", "en".into()), ("year", 2020.into()), ("draft", true.into())] {
+        documents[7].attributes.insert(name.to_owned().try_into().unwrap(), value);
+    }
     // Longer than a message.
     documents[8].text = "Ariadne gave Theseus a ball of thread. ".repeat(30_000);
     remember(&client, &notes, documents.clone()).await;
@@ -69,6 +71,8 @@ async fn what_is_exported_is_all_there_is_and_makes_the_corpus_anew() {
         assert_eq!(line["text"], document.text, "{}", document.id);
     }
     assert_eq!(found["d7"]["attributes"]["lang"], "en");
+    assert_eq!(found["d7"]["attributes"]["year"], "2020");
+    assert_eq!(found["d7"]["attribute_types"], json!({ "year": "integer", "draft": "boolean" }));
     assert_eq!(found["d7"]["title"], "A title");
     let chunks = lines(&jsonl.join("chunks.jsonl"));
     assert!(chunks.iter().all(|chunk| chunk["vector"].as_array().unwrap().len() > 1));

@@ -190,7 +190,7 @@ fn check_receipt(receipt: &serde_json::Value, name: &str, bytes: u64) {
 /// Returns a document that contains `marker` wherever text of it is stored.
 fn secret(name: &str, marker: &str) -> Document {
     let text = format!("{}\n\n{marker} {RARE}\n\n{}", text_with(&["once"]), text_with(&["twice"]));
-    let attribute = (AttributeName::try_from("note".to_owned()).unwrap(), marker.to_owned());
+    let attribute = (AttributeName::try_from("note".to_owned()).unwrap(), marker.into());
     Document { title: marker.to_owned(), attributes: [attribute].into(), ..document(name, text) }
 }
 

@@ -56,7 +56,7 @@ fn sample_document(number: usize) -> Document {
     Document {
         title: format!("Document {number}"),
         media_type: MediaType::Markdown,
-        attributes: [("part".to_owned().try_into().unwrap(), number.to_string())].into(),
+        attributes: [("part".to_owned().try_into().unwrap(), number.to_string().into())].into(),
         event_time: Some("2026-01-02T03:04:05Z".parse().unwrap()),
         ..document(&format!("d{number}"), format!("# Part {number}\n\n{text}"))
     }

@@ -10,13 +10,17 @@ use std::fmt::Debug;
 
 use clew_client::{Client, QuestionRequest};
 use clew_core::{
-    CorpusName, Document, ErrorKind, Filter, GraphQuery, Labels, Like, MemorySettings, Query,
-    SearchMode, StructureSettings, Subgraph, Task, TreeNode, TreeNodeId,
+    CorpusName, Document, ErrorKind, Filter, GraphQuery, IfThere, Labels, Like, MemorySettings,
+    Query, SearchMode, StructureSettings, Subgraph, Task, TreeNode, TreeNodeId,
 };
 use clew_proto::chat::v1 as chat;
 use clew_proto::convert::chat::{Appended, Inference};
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::convert::encoder::identity_from_wire;
+use clew_proto::convert::query::filter_to_wire;
+use clew_proto::ingest::v1 as ingest;
+use clew_proto::ingest::v1::ListChunksRequest;
+use clew_proto::ingest::v1::ingest_response::Result as Outcome;
 use clew_proto::shard::v1 as shard;
 use clew_proto::shard::v1::shard_service_client::ShardServiceClient;
 use futures::TryStreamExt;
@@ -64,6 +68,15 @@ fn labelled(document: Document, labels: &[&str]) -> Document {
     Document { labels: Labels::parse(labels).unwrap(), ..document }
 }
 
+/// Returns the document with an attribute that holds the word of restricted texts, if the document
+/// is one of them.
+fn attributed(document: Document) -> Document {
+    let is_hidden = document.id.as_str().starts_with(HIDDEN);
+    let value = if is_hidden { MARK.into() } else { "open".into() };
+    let attribute = ("kind".to_owned().try_into().unwrap(), value);
+    Document { attributes: [attribute].into(), ..document }
+}
+
 /// Returns documents of which every third is restricted. All tell of Ariadne.
 fn documents() -> Vec<Document> {
     let document = |number: usize| match number % 3 {
@@ -86,7 +99,7 @@ fn documents() -> Vec<Document> {
             format!("Ariadne lived in Crete until day {number}. Ariadne met Dionysos in Naxos."),
         ),
     };
-    (0..24).map(document).collect()
+    (0..24).map(document).map(attributed).collect()
 }
 
 /// Returns whether a response reveals something that is restricted.
@@ -145,16 +158,52 @@ async fn answered(client: &Client, corpus: &CorpusName, strategy: &str, task: Ta
         asked_at: None,
         filter: Filter::default(),
         memory_use: clew_core::MemoryUse::default(),
+        with_attributes: true,
     };
     let events = client.answer(corpus, asked).await.unwrap();
     let events: Vec<_> = events.try_collect().await.unwrap();
     format!("{events:?}")
 }
 
+/// Returns the documents that a condition selects, with their attributes, and the number of those
+/// that would be forgotten.
+async fn selected(
+    client: &Client,
+    corpus: &CorpusName,
+    condition: &str,
+) -> (Vec<ingest::DocumentState>, u64) {
+    let filter = Filter { condition: Some(condition.parse().unwrap()), ..Filter::default() };
+    let filter = Some(filter_to_wire(filter));
+    let list = ingest::ListDocumentsRequest {
+        corpus: corpus.to_string(),
+        filter: filter.clone(),
+        with_attributes: true,
+        ..Default::default()
+    };
+    let preview = ingest::ForgetDocumentsRequest {
+        corpus: corpus.to_string(),
+        filter,
+        preview: true,
+        ..Default::default()
+    };
+    let preview = client.forget_selected(preview).await.unwrap();
+    let listed = client.documents_page(list).await.unwrap().documents;
+    let ids = |ids: &mut dyn Iterator<Item = &String>| ids.cloned().collect::<Vec<_>>();
+    let previewed = ids(&mut preview.documents.iter().map(|document| &document.document_id));
+    assert_eq!(previewed, ids(&mut listed.iter().map(|state| &state.id)));
+    (listed, preview.selected)
+}
+
 async fn watched(client: &Client, corpus: &CorpusName) -> u64 {
     let reports: Vec<_> =
         client.watch_until_idle(corpus).await.unwrap().try_collect().await.unwrap();
     reports.last().unwrap().documents
+}
+
+/// Returns a request for the chunks of a document with their texts.
+fn chunks_of(corpus: &CorpusName, document: &str) -> ListChunksRequest {
+    let (corpus, document_id) = (corpus.to_string(), document.to_owned());
+    ListChunksRequest { corpus, document_id, with_texts: true, ..ListChunksRequest::default() }
 }
 
 /// Returns all entities, by searching for those whose vectors are nearest to a vector.
@@ -188,13 +237,26 @@ async fn nothing_is_told_of_what_needs_a_label_that_is_not_held() {
         assert!(reports.iter().all(|(told, expected)| told == expected), "{label} {reports:?}");
         let told = states(&client, &name).await;
         assert_eq!((told.len() as u64, tells(&told)), (seen, false));
+        for condition in ["kind exists", "kind = xqvzkwjb", "not kind = open", "kind != open"] {
+            let (listed, count) = selected(&client, &name, condition).await;
+            let expected = if condition == "kind exists" { seen } else { 0 };
+            assert!(!tells(&listed), "{condition}: {listed:?}");
+            assert_eq!((listed.len() as u64, count), (expected, expected), "{condition}");
+            let (listed, count) = selected(&holder, &name, condition).await;
+            assert!(tells(&listed) && count == listed.len() as u64, "{condition}");
+        }
         let page = client.check_page(&name, String::new()).await.unwrap();
         assert!(!tells(&page) && page.documents < 24);
         for hidden in [format!("{HIDDEN}00"), "nobody".to_owned()] {
             let error = client.document(&name, &id(&hidden)).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotFound);
             assert_eq!(error.message(), format!("document `{hidden}` does not exist"));
+            let error = client.chunks_page(chunks_of(&name, &hidden)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+            assert_eq!(error.message(), format!("document `{hidden}` does not exist"));
         }
+        let listed = holder.chunks_page(chunks_of(&name, &format!("{HIDDEN}00"))).await.unwrap();
+        assert!(tells(&listed));
 
         for mode in SearchMode::ALL {
             for text in ["Xqvzkwjb", QUESTION] {
@@ -276,7 +338,13 @@ async fn nothing_is_changed_that_needs_a_label_that_is_not_held() {
         .map(|result| result.err().map(|refused| refused.reason))
         .collect();
     let refused = Some("LABEL_NOT_HELD".to_owned());
-    assert_eq!(reasons, [refused.clone(), None, refused, None]);
+    assert_eq!(reasons, [refused.clone(), None, refused.clone(), None]);
+    let together = vec![document("hidden-1", "mine now"), secret("theirs")];
+    let together = team.ingest_documents(&name, together, IfThere::Replace).await.unwrap();
+    for response in together {
+        let Some(Outcome::Refused(told)) = response.result else { panic!("{response:?}") };
+        assert_eq!(Some(told.reason), refused);
+    }
     idle(&all, &name).await;
     let nobody = services.client_of(Some(&[])).await;
     assert!(states(&nobody, &name).await.is_empty(), "`open` needs a label by now");
@@ -360,6 +428,17 @@ async fn turns_with_labels_are_recalled_listed_and_forgotten_by_who_holds_them()
     let (few, many) = (listed(&team).await, listed(&holder).await);
     assert_eq!((few.len(), many.len(), tells(&few)), (2, 4, false));
     assert!(many.iter().any(|turn| turn.labels == ["secret"]));
+    all.append_turns(turns("hidden-user", "s", &["I am here."], &["secret"])).await.unwrap();
+    let counted = async |client: &Client| {
+        let (corpus, user) = ("chats".to_owned(), "ada".to_owned());
+        let users = chat::ListUsersRequest { corpus: corpus.clone(), ..Default::default() };
+        let sessions = chat::ListSessionsRequest { corpus, user, ..Default::default() };
+        let users = client.users_page(users).await.unwrap();
+        let sessions = client.sessions_page(sessions).await.unwrap();
+        (tells(&users) || tells(&sessions), users.users[0].turns, sessions.sessions.len())
+    };
+    assert_eq!(counted(&team).await, (false, 2, 1));
+    assert_eq!(counted(&holder).await, (true, 4, 2));
 
     let corrected = turns("ada", "hidden-session", &["I have no cat."], &[]);
     for refused in [corrected, turns("ada", "tuesday", &["Hello."], &["secret"])] {

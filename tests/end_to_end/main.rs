@@ -12,6 +12,7 @@ mod budget;
 mod chat;
 #[path = "../shared/client.rs"]
 mod client;
+mod clients;
 mod cluster;
 mod command_line;
 mod compressed;
@@ -25,14 +26,18 @@ mod forget;
 mod format;
 #[path = "../shared/harness.rs"]
 mod harness;
+mod http;
 mod kill;
 mod labels;
 mod large_documents;
+mod lists;
 mod load;
+mod mcp;
 mod memory;
 mod missing;
 mod model_folder;
 mod models;
+mod openai;
 mod python;
 mod reembed;
 mod refusals;
@@ -40,8 +45,11 @@ mod replace;
 mod rerank;
 mod s3;
 mod security;
+mod selection;
 mod snapshots;
 mod telemetry;
+#[path = "../shared/twin.rs"]
+mod twin;
 mod upgrade;
 #[allow(dead_code, reason = "shared with the tests of faults")]
 #[path = "../shared/words.rs"]

@@ -3,8 +3,11 @@
 
 mod cluster;
 mod keys;
+mod mcp;
 mod probe;
 mod snapshots;
 mod spending;
 mod wire;
 mod world;
+
+pub(crate) use world::World;

@@ -146,6 +146,7 @@ async fn prometheus_reads_all_that_alerts_and_dashboards_ask_about() {
     let settings = vec![
         ("CLEW_TELEMETRY__OTLP_ENDPOINT", collector.endpoint()),
         ("CLEW_ADMIN__LISTEN", "127.0.0.1:0".to_owned()),
+        ("CLEW_HTTP__LISTEN", "127.0.0.1:0".to_owned()),
         ("CLEW_GENERATOR__ENDPOINT__URL", model.url()),
         ("CLEW_GENERATOR__ENDPOINT__MODEL", "scripted".to_owned()),
         ("CLEW_GENERATOR__ENDPOINT__WINDOW", "8192".to_owned()),
@@ -159,6 +160,9 @@ async fn prometheus_reads_all_that_alerts_and_dashboards_ask_about() {
     remember(&client, &notes, documents.collect()).await;
     by_words(&client, &notes, &word('c', 5)).await;
     cluster.run(&["ask", "--corpus", "notes", QUESTION]);
+    let http = cluster.gateway().http();
+    let health = get(http.trim_start_matches("http://"), "/healthz");
+    assert!(health.is_some_and(|(status, _)| status == 200));
 
     let admin: Vec<String> = cluster.nodes().map(admin_of).collect();
     let scrape = || -> Vec<String> {

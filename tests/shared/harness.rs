@@ -83,15 +83,24 @@ impl Home {
 
     /// Returns a command that runs `clew serve` on the data directory and the given address.
     pub fn serve_command_at(&self, address: &str) -> Command {
+        self.serve_command_on(&self.data_dir(), address)
+    }
+
+    fn serve_command_on(&self, data_dir: &Path, address: &str) -> Command {
         let mut command = self.clew();
         command.arg("serve").args(["--listen", address]);
-        command.arg("--data-dir").arg(self.data_dir()).arg("--model").arg(self.model());
+        command.arg("--data-dir").arg(data_dir).arg("--model").arg(self.model());
         command
     }
 
     /// Starts a server on the data directory.
     pub fn serve(&self) -> Server {
         Server::start(self.serve_command())
+    }
+
+    /// Starts a server on a data directory of its own, called `name`.
+    pub fn serve_at(&self, name: &str) -> Server {
+        Server::start(self.serve_command_on(&self.path(name), "127.0.0.1:0"))
     }
 
     /// Runs `clew` against a server.
@@ -233,6 +242,13 @@ impl Server {
     /// Returns what the server has written on standard error so far.
     pub fn log(&self) -> String {
         self.log.text()
+    }
+
+    /// Returns the address on which it serves HTTP.
+    pub fn http(&self) -> String {
+        let log = self.log();
+        let address = log.lines().find_map(|line| line.strip_prefix("HTTP and JSON on "));
+        address.unwrap_or_else(|| panic!("it serves no HTTP:\n{log}")).to_owned()
     }
 
     /// Kills the server without warning (SIGKILL).

@@ -69,17 +69,16 @@ impl Drop for Bill {
 mod tests {
     use std::time::Duration;
 
-    use clew_cluster::Quotas;
-    use clew_core::{Access, Cost};
+    use clew_core::Cost;
 
     use super::*;
+    use crate::caller::testing::caller_with;
     use crate::tenant::TenantEntry;
 
     fn caller(tokens_per_second: f64) -> Caller {
         let quota =
             TenantEntry { tokens_per_second: Some(tokens_per_second), ..Default::default() };
-        let tenant = Some("acme".parse().unwrap());
-        Caller::new("key", tenant, Access::all(), quota, Quotas::local())
+        caller_with(quota)
     }
 
     fn spend(bill: &Bill, tokens: u64) {

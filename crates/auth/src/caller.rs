@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use clew_cluster::Quotas;
-use clew_core::{Access, CorpusName, Error, ErrorKind, Owner, TenantName};
+use clew_cluster::{FillRate, Quotas};
+use clew_core::{Access, CorpusName, Error, ErrorKind, Owner, TenantName, Timestamp};
+use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use tonic::Request;
 
@@ -24,7 +25,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
+    pub(crate) const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
 
     /// Returns the name of the scope.
     pub fn as_str(self) -> &'static str {
@@ -50,6 +51,54 @@ impl FromStr for Scope {
 /// A set of scopes.
 pub type Scopes = BTreeSet<Scope>;
 
+/// What a caller is permitted, apart from the labels that they hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Whether a key permits it. If not, the server asks for no key, or the caller is a node.
+    pub by_key: bool,
+    /// Scopes that the caller has.
+    pub scopes: Scopes,
+    /// Time at which the key expires, if it does.
+    pub expires: Option<Timestamp>,
+}
+
+/// What a quota counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metered {
+    /// Requests.
+    Requests,
+    /// Bytes of incoming text.
+    Bytes,
+    /// Tokens that models read and write.
+    Tokens,
+}
+
+impl Metered {
+    const ALL: [Self; 3] = [Self::Requests, Self::Bytes, Self::Tokens];
+
+    /// Returns the name in messages, and in the names of buckets.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Bytes => "bytes",
+            Self::Tokens => "tokens",
+        }
+    }
+}
+
+/// Quota of a tenant, with what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuotaLeft {
+    /// What it counts.
+    pub metered: Metered,
+    /// Units that it gains in a second.
+    pub per_second: f64,
+    /// Units that it holds at most.
+    pub burst: f64,
+    /// Units that are left, 0 to `burst`.
+    pub left: f64,
+}
+
 /// The caller of a request, as the guard identified it. Cheap to clone.
 #[derive(Clone)]
 pub struct Caller(Arc<Inner>);
@@ -58,6 +107,7 @@ struct Inner {
     /// Name of the caller's key, for logs.
     key: String,
     tenant: Option<TenantName>,
+    granted: Granted,
     access: Access,
     quota: TenantEntry,
     quotas: Quotas,
@@ -76,6 +126,7 @@ impl Caller {
         Self(Arc::new(Inner {
             key: key.to_owned(),
             tenant: None,
+            granted: Granted { by_key: false, scopes: Scope::ALL.into(), expires: None },
             access: Access::all(),
             quota: TenantEntry::default(),
             quotas: Quotas::local(),
@@ -85,11 +136,12 @@ impl Caller {
     pub(crate) fn new(
         key: &str,
         tenant: Option<TenantName>,
+        granted: Granted,
         access: Access,
         quota: TenantEntry,
         quotas: Quotas,
     ) -> Self {
-        Self(Arc::new(Inner { key: key.to_owned(), tenant, access, quota, quotas }))
+        Self(Arc::new(Inner { key: key.to_owned(), tenant, granted, access, quota, quotas }))
     }
 
     /// Returns the caller that sent a request.
@@ -111,6 +163,11 @@ impl Caller {
     /// reaches the corpora of all tenants and the operator's own by their full names.
     pub fn tenant(&self) -> Option<&TenantName> {
         self.0.tenant.as_ref()
+    }
+
+    /// Returns what the caller is permitted.
+    pub fn granted(&self) -> &Granted {
+        &self.0.granted
     }
 
     /// Returns the owner whose account the caller's requests are on.
@@ -148,7 +205,7 @@ impl Caller {
     /// # Errors
     /// Returns [`ErrorKind::Exhausted`] with the time to wait if the quota is used up.
     pub async fn take_request(&self) -> Result<(), Error> {
-        self.take("requests", 1.0, self.0.quota.requests_per_second).await
+        self.take(Metered::Requests, 1.0).await
     }
 
     /// Charges `requests` that the caller made with one request: each search of a batch but the
@@ -156,7 +213,7 @@ impl Caller {
     /// number, so if they exceed the quota, the tenant's next request waits for them. Otherwise a
     /// batch of more requests than the quota ever holds could never succeed.
     pub async fn used_requests(&self, requests: usize) {
-        self.used("requests", requests as f64, self.0.quota.requests_per_second).await;
+        self.used(Metered::Requests, requests as f64).await;
     }
 
     /// Charges `bytes` of incoming text to the tenant's quota.
@@ -164,7 +221,7 @@ impl Caller {
     /// # Errors
     /// Returns [`ErrorKind::Exhausted`] with the time to wait if the quota is used up.
     pub async fn take_bytes(&self, bytes: usize) -> Result<(), Error> {
-        self.take("bytes", bytes as f64, self.0.quota.bytes_per_second).await
+        self.take(Metered::Bytes, bytes as f64).await
     }
 
     /// Checks that the tenant has tokens left, without charging any.
@@ -172,32 +229,68 @@ impl Caller {
     /// # Errors
     /// Returns [`ErrorKind::Exhausted`] with the time to wait if the quota is used up.
     pub async fn has_tokens(&self) -> Result<(), Error> {
-        self.take("tokens", 0.0, self.0.quota.tokens_per_second).await
+        self.take(Metered::Tokens, 0.0).await
     }
 
     /// Charges `tokens` that were read and written for the tenant. The cost of a request is known
     /// only after it ran, so if it exceeds the quota, the tenant's next request waits for it.
     pub(crate) async fn used_tokens(&self, tokens: u64) {
-        self.used("tokens", tokens as f64, self.0.quota.tokens_per_second).await;
+        self.used(Metered::Tokens, tokens as f64).await;
     }
 
-    async fn used(&self, what: &str, units: f64, per_second: Option<f64>) {
-        if let (Some(tenant), Some(per_second)) = (&self.0.tenant, per_second)
+    /// Returns the quotas of the caller's tenant, with what is left of each.
+    pub async fn quotas_left(&self) -> Vec<QuotaLeft> {
+        let left = Metered::ALL.into_iter().filter_map(|metered| {
+            let (bucket, rate) = self.bucket(metered)?;
+            Some(async move {
+                let left = self.0.quotas.left(&bucket, rate).await;
+                let FillRate { per_second, burst } = rate;
+                QuotaLeft { metered, per_second, burst, left }
+            })
+        });
+        join_all(left).await
+    }
+
+    /// Returns the name of the bucket of a quota with its rate, or `None` if the caller has no such
+    /// quota.
+    fn bucket(&self, metered: Metered) -> Option<(String, FillRate)> {
+        let Inner { tenant, quota, .. } = &*self.0;
+        let per_second = match metered {
+            Metered::Requests => quota.requests_per_second,
+            Metered::Bytes => quota.bytes_per_second,
+            Metered::Tokens => quota.tokens_per_second,
+        };
+        let tenant = tenant.as_ref()?;
+        Some((format!("{tenant}:{}", metered.as_str()), quota.rate(per_second?)))
+    }
+
+    async fn used(&self, metered: Metered, units: f64) {
+        if let Some((bucket, rate)) = self.bucket(metered)
             && units > 0.0
         {
-            let name = format!("{tenant}:{what}");
-            self.0.quotas.charge(&name, units, self.0.quota.rate(per_second)).await;
+            self.0.quotas.charge(&bucket, units, rate).await;
         }
     }
 
-    async fn take(&self, what: &str, units: f64, per_second: Option<f64>) -> Result<(), Error> {
-        let (Some(tenant), Some(per_second)) = (&self.0.tenant, per_second) else { return Ok(()) };
-        let rate = self.0.quota.rate(per_second);
-        let name = format!("{tenant}:{what}");
-        self.0.quotas.take(&name, units, rate).await.map_err(|wait| {
+    async fn take(&self, metered: Metered, units: f64) -> Result<(), Error> {
+        let Some((bucket, rate)) = self.bucket(metered) else { return Ok(()) };
+        self.0.quotas.take(&bucket, units, rate).await.map_err(|wait| {
+            let what = metered.as_str();
             let problem = format!("the tenant's quota of {what} is used up; retry later");
             Error::new(ErrorKind::Exhausted, "QUOTA_SPENT", problem).with_retry_after(wait)
         })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// Returns a caller of a tenant with quotas, who holds all labels.
+    pub(crate) fn caller_with(quota: TenantEntry) -> Caller {
+        let granted = Granted { by_key: true, scopes: Scopes::new(), expires: None };
+        let tenant = Some("acme".parse().unwrap());
+        Caller::new("key", tenant, granted, Access::all(), quota, Quotas::local())
     }
 }
 
@@ -210,8 +303,7 @@ mod tests {
     #[tokio::test]
     async fn the_requests_of_a_batch_are_charged_and_the_next_one_waits_for_them() {
         let quota = TenantEntry { requests_per_second: Some(1.0), ..Default::default() };
-        let tenant = Some("acme".parse().unwrap());
-        let caller = Caller::new("key", tenant, Access::all(), quota, Quotas::local());
+        let caller = testing::caller_with(quota);
         caller.take_request().await.unwrap();
         caller.used_requests(0).await;
         caller.take_request().await.unwrap();
@@ -219,6 +311,26 @@ mod tests {
         caller.used_requests(31).await;
         let wait = caller.take_request().await.unwrap_err().retry_after().unwrap();
         assert!(wait > Duration::from_secs(22) && wait <= Duration::from_secs(24), "{wait:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_left_of_a_quota_is_told_and_nothing_of_what_is_unlimited() {
+        let quota = TenantEntry {
+            requests_per_second: Some(0.5),
+            tokens_per_second: Some(1.0),
+            burst_secs: Some(100.0),
+            ..Default::default()
+        };
+        let caller = testing::caller_with(quota);
+        caller.take_request().await.unwrap();
+        caller.used_tokens(1000).await;
+        let left = caller.quotas_left().await;
+        let metered: Vec<Metered> = left.iter().map(|quota| quota.metered).collect();
+        assert_eq!(metered, [Metered::Requests, Metered::Tokens]);
+        assert_eq!((left[0].per_second, left[0].burst), (0.5, 50.0));
+        assert!((49.0..49.5).contains(&left[0].left), "{:?}", left[0]);
+        assert_eq!(left[1].left, 0.0);
+        assert!(Caller::operator("anybody").quotas_left().await.is_empty());
     }
 
     #[test]

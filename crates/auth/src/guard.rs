@@ -111,13 +111,12 @@ impl Guard {
         };
         let keys = inner.keys.as_ref().ok_or_else(refused)?.current();
         let key = key.ok_or_else(refused)?;
-        let (caller, scopes) =
-            keys.find(key, inner.clock.now(), &inner.quotas).ok_or_else(refused)?;
+        let caller = keys.find(key, inner.clock.now(), &inner.quotas).ok_or_else(refused)?;
         let lacks = |what: String| {
             let problem = format!("the key `{}` does not open this: it needs {what}", caller.key());
             Err(Error::new(ErrorKind::Denied, "SCOPE_MISSING", problem))
         };
-        let opens = |scope: Scope| scopes.contains(&scope);
+        let opens = |scope: Scope| caller.granted().scopes.contains(&scope);
         match needed {
             Some(RequiredAccess::Key(scope)) if !opens(scope) => {
                 lacks(format!("the scope `{}`", scope.as_str()))

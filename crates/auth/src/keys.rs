@@ -6,7 +6,7 @@ use clew_cluster::Quotas;
 use clew_core::{Access, Error, Label, TenantName, Timestamp, Violations};
 use serde::{Deserialize, Serialize};
 
-use crate::caller::{Caller, Scopes};
+use crate::caller::{Caller, Granted, Scopes};
 use crate::key::KeyHash;
 use crate::tenant::TenantEntry;
 
@@ -110,23 +110,18 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Returns the caller that presents a key, and the key's scopes. Returns `None` if the key is
-    /// unknown or has expired.
-    pub(crate) fn find(
-        &self,
-        presented: &[u8],
-        now: Timestamp,
-        quotas: &Quotas,
-    ) -> Option<(Caller, &Scopes)> {
+    /// Returns the caller that presents a key. Returns `None` if the key is unknown or has expired.
+    pub(crate) fn find(&self, presented: &[u8], now: Timestamp, quotas: &Quotas) -> Option<Caller> {
         let (key, access) = self.by_hash.get(&KeyHash::of(presented))?;
-        if key.expires.is_some_and(|expires| expires.as_microsecond() <= now.as_micros()) {
+        let expires = key.expires.map(|expires| Timestamp::from_micros(expires.as_microsecond()));
+        if expires.is_some_and(|expires| expires <= now) {
             return None;
         }
         let quota = key.tenant.as_ref().and_then(|tenant| self.tenants.get(tenant));
         let quota = quota.cloned().unwrap_or_default();
-        let caller =
-            Caller::new(&key.name, key.tenant.clone(), access.clone(), quota, quotas.clone());
-        Some((caller, &key.scopes))
+        let granted = Granted { by_key: true, scopes: key.scopes.clone(), expires };
+        let (tenant, access) = (key.tenant.clone(), access.clone());
+        Some(Caller::new(&key.name, tenant, granted, access, quota, quotas.clone()))
     }
 }
 
@@ -152,14 +147,16 @@ mod tests {
         let quotas = Quotas::local();
         let find = |key: &ApiKey, when: &str| {
             let found = keys.find(key.reveal().as_bytes(), at(when), &quotas);
-            found.map(|(caller, scopes)| {
-                (caller.tenant().cloned(), caller.access().clone(), scopes.clone())
+            found.map(|caller| {
+                let (tenant, access) = (caller.tenant().cloned(), caller.access().clone());
+                (tenant, access, caller.granted().clone())
             })
         };
-        let (tenant, access, scopes) = find(&key, "2029-12-31T23:59:59Z").unwrap();
+        let (tenant, access, granted) = find(&key, "2029-12-31T23:59:59Z").unwrap();
         assert_eq!(tenant.unwrap().as_str(), "acme");
         assert_eq!(access, Access::holding(["hr".parse().unwrap()]));
-        assert!(scopes.contains(&Scope::Read) && !scopes.contains(&Scope::Write));
+        let expires = Some(at("2030-01-01T00:00:00Z"));
+        assert_eq!(granted, Granted { by_key: true, scopes: [Scope::Read].into(), expires });
         assert!(find(&key, "2030-01-01T00:00:00Z").is_none());
         assert!(find(&ApiKey::generate().unwrap(), "2029-01-01T00:00:00Z").is_none());
     }

@@ -22,7 +22,7 @@ mod methods;
 mod tenant;
 
 pub use bill::Bill;
-pub use caller::{Caller, Scope, Scopes};
+pub use caller::{Caller, Granted, Metered, QuotaLeft, Scope, Scopes};
 pub use config::AuthConfig;
 pub use guard::{Guard, Guarded};
 pub use key::{ApiKey, KeyHash};

@@ -57,6 +57,14 @@ pub fn statement_chunks(
     statements
 }
 
+/// Returns how many of the chunks of a turn are passages of its text: those up to the first that
+/// reaches the end of it. `spans` are those of all its chunks, in order. The chunks that follow are
+/// statements ([`statement_chunks`]).
+pub fn passages_among(spans: &[Span]) -> usize {
+    let end = spans.iter().map(|span| span.end).max();
+    spans.iter().position(|span| Some(span.end) == end).map_or(0, |last| last + 1)
+}
+
 /// Returns the chunks of a turn whose corpus names the `keys` by which its turns are found
 /// ([`clew_core::ChatSettings::keys`]). Each key is indexed by itself and marked by an attribute
 /// (LongMemEval, section 5.3). Returns `None` for other documents, and if there are no keys.
@@ -94,7 +102,8 @@ pub fn key_chunks(
         };
         for mut chunk in chunks {
             chunk.ordinal = u32::try_from(all.len()).unwrap_or(u32::MAX);
-            chunk.attributes.extend([of_key(name)?]);
+            let (name, key) = of_key(name)?;
+            chunk.attributes.insert(name, key.into());
             all.push(chunk);
         }
     }
@@ -154,7 +163,9 @@ mod tests {
             assert!(chunk.tokens as usize <= window);
         }
         assert!(chunks.iter().any(|chunk| chunk.span.end == document.text.len()));
-        let key = |chunk: Chunk| (chunk.attributes.into_values().next().unwrap(), chunk.key_text);
+        let key = |chunk: Chunk| {
+            (chunk.attributes.into_values().next().unwrap().to_string(), chunk.key_text)
+        };
         Some(chunks.into_iter().map(key).collect())
     }
 
@@ -235,6 +246,10 @@ mod tests {
             text in "(I |my |é|a\u{301}|[a-z]{1,5}|[.!? \n]){1,40}|\\PC{1,60}"
         ) {
             let document = document(SpeakerRole::User, "", &text);
+            let whole = Span::new(0, document.text.len());
+            let spans = chunks(&document).into_iter().map(|statement| statement.span);
+            let spans: Vec<Span> = std::iter::once(whole).chain(spans).collect();
+            prop_assert_eq!(passages_among(&spans), 1);
             for (place, chunk) in (1..).zip(chunks(&document)) {
                 prop_assert_eq!(chunk.ordinal, place);
                 let passage = chunk.span.of(&document.text).unwrap();

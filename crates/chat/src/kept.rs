@@ -1,7 +1,8 @@
 //! Turns as documents of a corpus.
 
 use clew_core::{
-    AttributeName, Document, DocumentId, Error, Filter, Labels, Limits, MediaType, Violations,
+    AttributeName, AttributeValue, Document, DocumentId, Error, Filter, Labels, Limits, MediaType,
+    Violations,
 };
 
 use crate::key::day_and_facts;
@@ -151,7 +152,8 @@ impl Turn {
             let problem = format!("expected no name that begins with `{OURS}`");
             violations.push(format!("{field}.attributes"), problem);
         }
-        let length = |(name, value): (&AttributeName, &String)| name.as_str().len() + value.len();
+        let length =
+            |(name, value): (&AttributeName, &AttributeValue)| name.as_str().len() + value.bytes();
         let bytes: usize = self.attributes.iter().map(length).sum();
         if self.attributes.len() > MAX_ATTRIBUTES || bytes > MAX_ATTRIBUTE_BYTES {
             let problem = format!(
@@ -188,7 +190,7 @@ impl Turn {
         ];
         let mut attributes = self.attributes.clone();
         for (name, value) in values {
-            attributes.insert(AttributeName::try_from(name.to_owned())?, value.to_owned());
+            attributes.insert(AttributeName::try_from(name.to_owned())?, value.into());
         }
         let title_bytes = Limits::default().title_bytes;
         Ok(Document {
@@ -208,9 +210,9 @@ impl Turn {
         let TurnAddress { user, turn: id } = TurnAddress::of(&document.id)?;
         let value = |name: &str| {
             let name = AttributeName::try_from(name.to_owned()).ok()?;
-            document.attributes.get(&name).cloned()
+            document.attributes.get(&name)?.as_text().map(ToOwned::to_owned)
         };
-        let own = |(name, _): &(&AttributeName, &String)| !name.as_str().starts_with(OURS);
+        let own = |(name, _): &(&AttributeName, &AttributeValue)| !name.as_str().starts_with(OURS);
         let own = document.attributes.iter().filter(own);
         let mut turn = Self {
             id,
@@ -273,7 +275,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_turn_is_told_by_name() {
         let mut violations = Violations::default();
-        let ours = ("chat.user".to_owned().try_into().unwrap(), "bohumil".to_owned());
+        let ours = ("chat.user".to_owned().try_into().unwrap(), "bohumil".into());
         let attributes = Attributes::from([ours]);
         let wrong = Turn { speaker: "\n".to_owned(), attributes, ..turn("s", 0, " ") };
         wrong.check("turns[3]", &mut violations);
@@ -293,7 +295,7 @@ mod tests {
             session in "[^/\\p{Cc}]{1,9}",
             attributes in prop::collection::vec("[a-z.]{1,3}", 0..3),
         ) {
-            let attributes = attributes.into_iter().map(|name| (name.try_into().unwrap(), text.clone()));
+            let attributes = attributes.into_iter().map(|name| (name.try_into().unwrap(), text.clone().into()));
             let attributes = attributes.collect();
             let turn = Turn { role, speaker, attributes, ..turn(&session, number, &text) };
             let document = turn.document(&user).unwrap();

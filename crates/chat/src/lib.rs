@@ -21,6 +21,7 @@
 //! `BENCHMARKS.md`, section Keys, describes what was tried and what it gained.
 
 mod chunk;
+mod conversations;
 mod event;
 mod fact;
 mod kept;
@@ -31,8 +32,9 @@ pub mod time;
 mod turn;
 mod update;
 
-pub use chunk::{key_chunks, statement_chunks};
+pub use chunk::{key_chunks, passages_among, statement_chunks};
 pub use clew_core::{History, KeyMerging, TimeUse, Value};
+pub use conversations::{ConversationCount, united_conversations};
 pub use event::events;
 pub use fact::{facts, facts_in, is_in_first_person};
 pub use kept::{TurnAddress, turn_filter};

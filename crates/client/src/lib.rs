@@ -6,6 +6,8 @@
 
 mod failed;
 mod graph_builder;
+mod place;
+mod services;
 mod wire;
 
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use clew_core::{
     CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, IfThere, MemoryUse,
     Partial, Query, SnapshotName, Subgraph, Task, Timestamp, TreeNode, TreeNodeId,
 };
+use clew_proto::auth::v1::access_service_client::AccessServiceClient;
 use clew_proto::chat::v1::chat_service_client::ChatServiceClient;
 use clew_proto::cluster::v1::cluster_service_client::ClusterServiceClient;
 use clew_proto::convert::corpus::NewCorpus;
@@ -27,13 +30,15 @@ use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
 use clew_proto::memory::v1::memory_service_client::MemoryServiceClient;
 use clew_proto::query::v1::query_service_client::QueryServiceClient;
 use clew_proto::{
-    chat::v1 as chat, cluster::v1 as cluster, corpus::v1 as corpus, ingest::v1 as ingest,
-    memory::v1 as memory, query::v1 as query,
+    auth::v1 as auth, chat::v1 as chat, cluster::v1 as cluster, corpus::v1 as corpus,
+    ingest::v1 as ingest, memory::v1 as memory, query::v1 as query,
 };
 use futures::{Stream, StreamExt};
 use tonic::Request;
 
 use self::failed::failed;
+pub use self::place::address_of;
+pub use self::services::Services;
 pub use self::wire::{Credentials, Wire};
 
 const PAGE_SIZE: u32 = 1000;
@@ -50,6 +55,7 @@ pub struct Client {
     queries: QueryServiceClient<Wire>,
     memories: MemoryServiceClient<Wire>,
     chats: ChatServiceClient<Wire>,
+    access: AccessServiceClient<Wire>,
     cluster: ClusterServiceClient<Wire>,
     wire: Wire,
     patience: Duration,
@@ -76,6 +82,8 @@ pub struct QuestionRequest {
     pub filter: Filter,
     /// Use of compressed memories, if the strategy reads them.
     pub memory_use: MemoryUse,
+    /// Whether citations come with the attributes of their documents.
+    pub with_attributes: bool,
 }
 
 impl Client {
@@ -110,6 +118,7 @@ impl Client {
             documents: IngestServiceClient::new(wire.clone()),
             queries: QueryServiceClient::new(wire.clone()),
             chats: ChatServiceClient::new(wire.clone()),
+            access: AccessServiceClient::new(wire.clone()),
             memories: MemoryServiceClient::new(wire.clone())
                 .max_decoding_message_size(MAX_GRAPH_BYTES),
             cluster: ClusterServiceClient::new(wire.clone()),
@@ -118,8 +127,22 @@ impl Client {
         }
     }
 
+    /// Returns the services over the same connection, for generated clients.
+    pub fn services(&self) -> Services {
+        self.wire.clone().into()
+    }
+
     fn request<T>(&self, message: T) -> Request<T> {
         within(self.patience, message)
+    }
+
+    /// Returns who the server takes the caller for, and what the caller may do.
+    ///
+    /// # Errors
+    /// Returns the errors of `AccessService.WhoAmI`.
+    pub async fn who_am_i(&self) -> Result<auth::WhoAmIResponse, Error> {
+        let request = self.request(auth::WhoAmIRequest {});
+        Ok(self.access.clone().who_am_i(request).await.map_err(failed)?.into_inner())
     }
 
     /// Creates a corpus.
@@ -331,6 +354,27 @@ impl Client {
         Ok(responses.into_inner().map(|response| response.map_err(failed)))
     }
 
+    /// Sends up to 100 documents in one message and returns one response for each, in order. All
+    /// their texts have to fit into one message.
+    ///
+    /// # Errors
+    /// Returns the errors of `IngestService.IngestDocuments`. After an error, send all again, as
+    /// with [`Client::ingest`].
+    pub async fn ingest_documents(
+        &self,
+        corpus: &CorpusName,
+        documents: Vec<Document>,
+        if_there: IfThere,
+    ) -> Result<Vec<ingest::IngestResponse>, Error> {
+        let request = self.request(ingest::IngestDocumentsRequest {
+            corpus: corpus.to_string(),
+            documents: documents.into_iter().map(convert_ingest::document_to_wire).collect(),
+            only_additions: if_there == IfThere::Refuse,
+        });
+        let response = self.documents.clone().ingest_documents(request).await.map_err(failed)?;
+        Ok(response.into_inner().results)
+    }
+
     /// Returns a document's stored text and state, both of the same version.
     ///
     /// # Errors
@@ -405,15 +449,40 @@ impl Client {
                 stage: stage.into(),
                 page_size: PAGE_SIZE,
                 page_token,
+                ..Default::default()
             };
-            let page = self.documents.clone().list_documents(self.request(request)).await;
-            let page = page.map_err(failed)?.into_inner();
+            let page = self.documents_page(request).await?;
             all.extend(page.documents);
             if page.next_page_token.is_empty() {
                 return Ok(all);
             }
             page_token = page.next_page_token;
         }
+    }
+
+    /// Returns a page of the chunks of a document. The response has the token of the next page,
+    /// which is empty after the last page.
+    ///
+    /// # Errors
+    /// Returns the errors of `IngestService.ListChunks`.
+    pub async fn chunks_page(
+        &self,
+        asked: ingest::ListChunksRequest,
+    ) -> Result<ingest::ListChunksResponse, Error> {
+        let listed = self.documents.clone().list_chunks(self.request(asked)).await;
+        Ok(listed.map_err(failed)?.into_inner())
+    }
+
+    /// Returns one page of the documents that a request lists.
+    ///
+    /// # Errors
+    /// Returns the errors of `IngestService.ListDocuments`.
+    pub async fn documents_page(
+        &self,
+        request: ingest::ListDocumentsRequest,
+    ) -> Result<ingest::ListDocumentsResponse, Error> {
+        let page = self.documents.clone().list_documents(self.request(request)).await;
+        Ok(page.map_err(failed)?.into_inner())
     }
 
     /// Reports the progress of indexing until nothing is pending.
@@ -443,7 +512,19 @@ impl Client {
         let request = ingest::ForgetDocumentsRequest {
             corpus: corpus.to_string(),
             document_ids: ids.iter().map(ToString::to_string).collect(),
+            ..Default::default()
         };
+        self.forget_selected(request).await
+    }
+
+    /// Forgets the documents that a request names or selects, or tells what it would forget.
+    ///
+    /// # Errors
+    /// Returns the errors of `IngestService.ForgetDocuments`.
+    pub async fn forget_selected(
+        &self,
+        request: ingest::ForgetDocumentsRequest,
+    ) -> Result<ingest::ForgetDocumentsResponse, Error> {
         let response = self.documents.clone().forget_documents(self.request(request)).await;
         Ok(response.map_err(failed)?.into_inner())
     }
@@ -469,9 +550,28 @@ impl Client {
         corpus: &CorpusName,
         query: Query,
     ) -> Result<query::SearchResponse, Error> {
-        let request = self.request(convert_query::search_to_wire(corpus, query));
-        let response = self.queries.clone().search(request).await.map_err(failed)?;
-        Ok(response.into_inner())
+        self.search_for(convert_query::search_to_wire(corpus, query)).await
+    }
+
+    /// Searches a corpus for passages, which come with the attributes of their documents.
+    ///
+    /// # Errors
+    /// Returns the errors of `QueryService.Search`.
+    pub async fn search_with_attributes(
+        &self,
+        corpus: &CorpusName,
+        query: Query,
+    ) -> Result<query::SearchResponse, Error> {
+        let request = convert_query::search_to_wire(corpus, query);
+        self.search_for(query::SearchRequest { with_attributes: true, ..request }).await
+    }
+
+    async fn search_for(
+        &self,
+        request: query::SearchRequest,
+    ) -> Result<query::SearchResponse, Error> {
+        let response = self.queries.clone().search(self.request(request)).await;
+        Ok(response.map_err(failed)?.into_inner())
     }
 
     /// Runs several searches of a corpus together.
@@ -509,9 +609,25 @@ impl Client {
             evidence_tokens: question.evidence_tokens,
             memory_use: convert_query::memory_use_to_wire(question.memory_use).into(),
             rerank: question.rerank,
+            with_attributes: question.with_attributes,
         });
         let events = self.queries.clone().answer(request).await.map_err(failed)?;
         Ok(events.into_inner().map(|event| event.map_err(failed)))
+    }
+
+    /// Lists the strategies of answering, the default first. `corpus` is the corpus that is to be
+    /// asked, if that is known.
+    ///
+    /// # Errors
+    /// Returns the errors of `QueryService.ListStrategies`.
+    pub async fn strategies(
+        &self,
+        corpus: Option<&CorpusName>,
+    ) -> Result<Vec<query::Strategy>, Error> {
+        let corpus = corpus.map(ToString::to_string).unwrap_or_default();
+        let request = self.request(query::ListStrategiesRequest { corpus });
+        let listed = self.queries.clone().list_strategies(request).await.map_err(failed)?;
+        Ok(listed.into_inner().strategies)
     }
 
     /// Appends turns to a session of a user, and waits until they can be found.
@@ -557,6 +673,30 @@ impl Client {
     ) -> Result<impl Stream<Item = Result<chat::ListTurnsResponse, Error>> + use<>, Error> {
         let turns = self.chats.clone().list_turns(self.request(asked)).await.map_err(failed)?;
         Ok(turns.into_inner().map(|turn| turn.map_err(failed)))
+    }
+
+    /// Returns a page of the users of whom turns are stored. The response has the token of the next
+    /// page, which is empty after the last page.
+    ///
+    /// # Errors
+    /// Returns the errors of `ChatService.ListUsers`.
+    pub async fn users_page(
+        &self,
+        asked: chat::ListUsersRequest,
+    ) -> Result<chat::ListUsersResponse, Error> {
+        Ok(self.chats.clone().list_users(self.request(asked)).await.map_err(failed)?.into_inner())
+    }
+
+    /// Returns a page of the sessions of a user, as [`Client::users_page`] does of users.
+    ///
+    /// # Errors
+    /// Returns the errors of `ChatService.ListSessions`.
+    pub async fn sessions_page(
+        &self,
+        asked: chat::ListSessionsRequest,
+    ) -> Result<chat::ListSessionsResponse, Error> {
+        let listed = self.chats.clone().list_sessions(self.request(asked)).await;
+        Ok(listed.map_err(failed)?.into_inner())
     }
 
     /// Forgets turns, and returns once nothing is left of them.

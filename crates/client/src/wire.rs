@@ -15,6 +15,8 @@ use tonic::codegen::http::{HeaderValue, Request, Response};
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::Service;
 
+use crate::Services;
+
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Credentials that a client presents to a server.
@@ -35,17 +37,31 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// A channel that authenticates its requests. Cheap to clone.
+/// A way to the services that authenticates its requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Wire {
-    channel: Traced<Channel>,
+    services: Traced<Services>,
     authorization: Option<HeaderValue>,
+}
+
+impl From<Services> for Wire {
+    /// Creates a wire without an API key.
+    fn from(services: Services) -> Self {
+        Self { services: Traced::beginning(services), authorization: None }
+    }
 }
 
 impl From<Channel> for Wire {
     /// Creates a wire without an API key.
     fn from(channel: Channel) -> Self {
-        Self { channel: Traced::beginning(channel), authorization: None }
+        Services::over(channel).into()
+    }
+}
+
+impl From<Wire> for Services {
+    /// Creates services that add the wire's key to every request.
+    fn from(wire: Wire) -> Self {
+        Self::over(wire)
     }
 }
 
@@ -103,7 +119,7 @@ impl Wire {
                 );
                 Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem).with_source(error)
             })?;
-        Ok(Self { channel: Traced::beginning(channel), authorization })
+        Ok(Self { authorization, ..channel.into() })
     }
 }
 
@@ -117,17 +133,17 @@ fn bearer(key: &str) -> Result<HeaderValue, Error> {
 
 impl Service<Request<Body>> for Wire {
     type Response = Response<Body>;
-    type Error = <Traced<Channel> as Service<Request<Body>>>::Error;
-    type Future = <Traced<Channel> as Service<Request<Body>>>::Future;
+    type Error = <Traced<Services> as Service<Request<Body>>>::Error;
+    type Future = <Traced<Services> as Service<Request<Body>>>::Future;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Service::poll_ready(&mut self.channel, context)
+        Service::poll_ready(&mut self.services, context)
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }
-        Service::call(&mut self.channel, request)
+        Service::call(&mut self.services, request)
     }
 }

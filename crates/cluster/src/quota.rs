@@ -30,6 +30,13 @@ redis.call('SET', KEYS[1], string.format('%.0f', full_at), 'PX', string.format('
 return 0
 ";
 
+/// KEYS: as for [`TAKE`]. Returns the microseconds after which the bucket is full again.
+const LOOK: &str = r"
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+return math.max(tonumber(redis.call('GET', KEYS[1]) or '0') - now, 0)
+";
+
 /// Maximum wait for Redis. After it, this node counts for itself.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Time for which a Redis that did not answer is not asked again.
@@ -91,6 +98,20 @@ impl Quotas {
         self.change(name, units, rate, true).await.ok();
     }
 
+    /// Returns the units that are left in the bucket called `name`, 0 to [`FillRate::burst`].
+    pub async fn left(&self, name: &str, rate: FillRate) -> f64 {
+        let full_in = |key: &str| {
+            let mut command = redis::pipe();
+            command.cmd("EVAL").arg(LOOK).arg(1).arg(key);
+            command
+        };
+        let full_in = match self.ask_redis(name, full_in).await {
+            Some(micros) => Duration::from_micros(micros),
+            None => self.lock().full_in(name),
+        };
+        (rate.burst - full_in.as_secs_f64() * rate.per_second).max(0.0)
+    }
+
     async fn change(
         &self,
         name: &str,
@@ -106,7 +127,7 @@ impl Quotas {
         }
     }
 
-    /// Asks Redis. Returns `None` if it does not answer.
+    /// Changes the bucket in Redis. Returns `None` if Redis does not answer.
     async fn in_redis(
         &self,
         name: &str,
@@ -114,16 +135,30 @@ impl Quotas {
         whole: Duration,
         in_any_case: bool,
     ) -> Option<Duration> {
+        let take = |key: &str| {
+            let mut command = redis::pipe();
+            command.cmd("EVAL").arg(TAKE).arg(1).arg(key);
+            command.arg(micros(cost)).arg(micros(whole)).arg(u8::from(in_any_case));
+            command
+        };
+        self.ask_redis(name, take).await.map(Duration::from_micros)
+    }
+
+    /// Asks Redis for a number about the bucket called `name`. `command` builds the commands for
+    /// the bucket's key. Returns `None` if Redis does not answer.
+    async fn ask_redis(
+        &self,
+        name: &str,
+        command: impl FnOnce(&str) -> redis::Pipeline,
+    ) -> Option<u64> {
         let redis = self.redis.as_ref()?;
         if self.lock().away_until.is_some_and(|until| Instant::now() < until) {
             return None;
         }
-        let mut command = redis::pipe();
         let key = redis.key_alone(format_args!("quota:{name}"));
-        command.cmd("EVAL").arg(TAKE).arg(1).arg(&key);
-        command.arg(micros(cost)).arg(micros(whole)).arg(u8::from(in_any_case));
+        let command = command(&key);
         match redis.query_soon("counting a quota", key, command, PATIENCE).await {
-            Some((wait,)) => Some(Duration::from_micros(wait)),
+            Some((number,)) => Some(number),
             None => {
                 self.lock().away_until = Some(Instant::now() + PAUSE);
                 None
@@ -143,6 +178,12 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Here {
+    /// Returns the time after which a bucket is full again.
+    fn full_in(&self, name: &str) -> Duration {
+        let full_at = self.full_at.get(name);
+        full_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()))
+    }
+
     fn change(
         &mut self,
         name: &str,
@@ -181,6 +222,10 @@ mod tests {
         let wait = quotas.take("a", 1.0, RATE).await.unwrap_err();
         assert!(wait <= Duration::from_millis(100), "{wait:?}");
         quotas.take("b", 1.0, RATE).await.unwrap();
+        let left = async |name| quotas.left(name, RATE).await;
+        let (a, b) = (left("a").await, left("b").await);
+        assert!(a < 2.0 && (4.0..5.0).contains(&b), "{a}, {b}");
+        assert_eq!(left("untouched").await, 5.0);
     }
 
     #[tokio::test]

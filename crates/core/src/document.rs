@@ -1,11 +1,12 @@
 //! Documents as clients send them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DocumentId, Error, Labels, Limits, Timestamp, Violations};
+use crate::{
+    AttributeValue, Attributes, DocumentId, Error, Labels, Limits, Timestamp, Violations, attribute,
+};
 
 /// Format of a document's text. It decides where chunks may be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,42 +42,6 @@ impl MediaType {
         }
     }
 }
-
-/// Name of an attribute: 1 to 64 characters of `A-Z a-z 0-9 _ . -`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct AttributeName(String);
-
-impl AttributeName {
-    /// Returns the name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for AttributeName {
-    type Error = Error;
-
-    fn try_from(name: String) -> Result<Self, Error> {
-        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
-        if (1..=64).contains(&name.len()) && name.bytes().all(fits) {
-            return Ok(Self(name));
-        }
-        Err(Error::invalid(
-            "document.attributes",
-            "expected attribute names of 1 to 64 letters, digits, `_`, `.` or `-`",
-        ))
-    }
-}
-
-impl From<AttributeName> for String {
-    fn from(name: AttributeName) -> String {
-        name.0
-    }
-}
-
-/// Attributes of a document, chosen by the caller, on which searches can filter.
-pub type Attributes = BTreeMap<AttributeName, String>;
 
 /// Document to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,19 +91,7 @@ impl Document {
             let problem = format!("expected at most {}, got {labels}", Labels::MOST);
             violations.push("document.labels", problem);
         }
-        let attribute_bytes: usize =
-            self.attributes.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        if self.attributes.len() > limits.attributes || attribute_bytes > limits.attribute_bytes {
-            violations.push(
-                "document.attributes",
-                format!(
-                    "expected at most {} attributes of {} bytes in all, got {} of {attribute_bytes}",
-                    limits.attributes,
-                    limits.attribute_bytes,
-                    self.attributes.len()
-                ),
-            );
-        }
+        attribute::check(&self.attributes, limits, violations);
     }
 
     /// Returns a hash of everything that a caller can set except the id. Equal hashes mean that
@@ -157,12 +110,33 @@ impl Document {
             bytes[1..].copy_from_slice(&time.as_micros().to_le_bytes());
             bytes
         }));
+        // No attribute can have a name that begins with `=`. Documents without labels, or with
+        // nothing but texts as attributes, keep the hash that they had before there was anything
+        // else.
         for (name, value) in &self.attributes {
-            field(name.as_str().as_bytes());
-            field(value.as_bytes());
+            let name = name.as_str().as_bytes();
+            match value {
+                AttributeValue::Text(text) => {
+                    field(name);
+                    field(text.as_bytes());
+                }
+                AttributeValue::Integer(integer) => {
+                    field(b"=integer");
+                    field(name);
+                    field(&integer.to_le_bytes());
+                }
+                AttributeValue::Number(number) => {
+                    field(b"=number");
+                    field(name);
+                    field(&number.get().to_le_bytes());
+                }
+                AttributeValue::Boolean(boolean) => {
+                    field(b"=boolean");
+                    field(name);
+                    field(&[u8::from(*boolean)]);
+                }
+            }
         }
-        // No attribute can have the name `=label`, and documents without labels keep the hash that
-        // they had before labels existed.
         for label in self.labels.iter() {
             field(b"=label");
             field(label.as_str().as_bytes());
@@ -242,11 +216,31 @@ mod tests {
         dated.event_time = Some(Timestamp::from_micros(0));
         let mut labelled = document("one");
         labelled.labels = Labels::parse(["one"]).unwrap();
-        let all = [base, titled, dated, labelled, document("two")];
+        let attributed = |value: AttributeValue| {
+            let name = "n".to_owned().try_into().unwrap();
+            Document { attributes: [(name, value)].into(), ..document("one") }
+        };
+        let number = AttributeValue::number(1.0).unwrap();
+        let [text, integer] = [attributed("1".into()), attributed(1.into())];
+        let [number, boolean] = [attributed(number), attributed(true.into())];
+        let all = [base, titled, dated, labelled, document("two"), text, integer, number, boolean];
         let mut hashes = all.map(|d| d.content_hash().to_string());
         hashes.sort();
         assert!(hashes.windows(2).all(|pair| pair[0] != pair[1]));
         assert_eq!(ContentHash::from_hex(&hashes[0]).unwrap().to_string(), hashes[0]);
+    }
+
+    /// Documents that were accepted before attributes had types must stay unchanged if they are
+    /// sent again.
+    #[test]
+    fn texts_as_attributes_are_hashed_as_they_always_were() {
+        let attributes = [("lang", "en"), ("year", "2020")]
+            .map(|(name, value)| (name.to_owned().try_into().unwrap(), value.into()));
+        let document = Document { attributes: attributes.into(), ..document("one") };
+        assert_eq!(
+            document.content_hash().to_string(),
+            "939e700745c70acaeb4920f73fc953b9166311be7a7856d0b2c84d1b97c3998a"
+        );
     }
 
     #[test]

@@ -18,11 +18,13 @@
 mod access;
 mod account;
 pub mod answer;
+mod attribute;
 mod chat;
 mod chunk;
 mod clock;
 mod clock_offset;
 mod clues;
+mod condition;
 mod corpus;
 mod cost;
 mod document;
@@ -65,6 +67,9 @@ mod tree;
 pub use access::{Access, Label, Labels};
 pub use account::{Account, GraphBuilders, Owner, Reasoners};
 pub use answer::{Answer, Citation, Outcome, PointFate, PointState, Timing, TraceEvent};
+pub use attribute::{
+    AttributeName, AttributeValue, Attributes, FiniteNumber, SOURCE_ATTRIBUTE, URL_ATTRIBUTE,
+};
 pub use chat::{
     ChatChoice, ChatSettings, History, KeyMerging, Notes, PassageLayout, ReadingStrategy, TimeUse,
     Value,
@@ -73,9 +78,10 @@ pub use chunk::{Chunk, ChunkId};
 pub use clock::{Clock, SystemClock};
 pub use clock_offset::ClockOffset;
 pub use clues::{ClueQuery, Clues, DraftTask, DraftedClues};
+pub use condition::{AttributeTest, Condition};
 pub use corpus::{Corpus, CorpusEntry, Unusable};
 pub use cost::Cost;
-pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
+pub use document::{ContentHash, Document, MediaType, Version};
 pub use document_range::DocumentRange;
 pub use encoder::{Embedding, Encoder, Encoders, OneEncoder, Priority, TextKind};
 pub use encoder_identity::EncoderIdentity;
@@ -123,10 +129,11 @@ pub use seam::shard::{Accepting, Shard, ShardAdmin, ShardSearch, ShardStore};
 pub use settings::{Chunking, CorpusSettings};
 pub use shape::{CorpusTree, CorpusTreeNode, DocumentShape};
 pub use shard::{
-    Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, Counts,
-    DocumentState, DocumentStatus, Erasure, ErasureScan, ExportPage, ExportedRows, FailureStatus,
-    Forgotten, Hit, HoldingSnapshot, IfThere, Invariant, Leftover, ListQuery, Novelty, Stage,
-    StoredDocument,
+    Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, ChunkKind, ChunkListQuery,
+    ChunkRef, ChunkText, ConversationQuery, Counts, DescribedDocument, DocumentState,
+    DocumentStatus, Erasure, ErasureScan, ExportPage, ExportedRows, FailureStatus, Forgotten, Hit,
+    HoldingSnapshot, IfThere, Invariant, Leftover, ListQuery, ListedChunk, ListedChunks, Novelty,
+    Selection, Stage, StoredDocument, StoredTurns,
 };
 pub use signs::{EntityVectors, Like, Signs, cosine_of_signs, signs_apart};
 pub use snapshot::{

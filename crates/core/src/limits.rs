@@ -11,12 +11,25 @@ pub struct Limits {
     pub attributes: usize,
     /// Maximum size of all attribute names and values of a document, in bytes.
     pub attribute_bytes: usize,
+    /// Maximum number of levels of a condition.
+    pub condition_depth: usize,
+    /// Maximum number of conditions in a condition, itself included.
+    pub condition_nodes: usize,
+    /// Maximum number of values that a condition compares with.
+    pub condition_values: usize,
+    /// Maximum size of all names and values of a condition, in bytes.
+    pub condition_bytes: usize,
     /// Maximum length of a query text, in bytes.
     pub query_bytes: usize,
     /// Maximum number of evidence items of one search.
     pub results: usize,
+    /// Maximum number of evidence items of one search, or of one batch of searches, that come with
+    /// the attributes of their documents.
+    pub results_with_attributes: usize,
     /// Maximum number of searches in one batch.
     pub searches: usize,
+    /// Maximum number of texts that a client has embedded in one request.
+    pub embedded_texts: usize,
     /// Maximum number of candidates of one search that a reranker reads.
     pub reranked: usize,
     /// Maximum number of tokens of evidence that a question may have read.
@@ -27,7 +40,7 @@ pub struct Limits {
     pub document_ids: usize,
     /// Maximum number of shards of a corpus.
     pub shards: u32,
-    /// Maximum length of a passage for extraction, in bytes.
+    /// Maximum length of a passage for extraction, or of a text to embed, in bytes.
     pub passage_bytes: usize,
     /// Maximum number of texts that are summarised into one.
     pub summary_parts: usize,
@@ -57,9 +70,15 @@ impl Default for Limits {
             title_bytes: 1024,
             attributes: 64,
             attribute_bytes: 16 << 10,
+            condition_depth: 16,
+            condition_nodes: 256,
+            condition_values: 1000,
+            condition_bytes: 64 << 10,
             query_bytes: 16 << 10,
             results: 1000,
+            results_with_attributes: 200,
             searches: 32,
+            embedded_texts: 128,
             reranked: 200,
             evidence_tokens: 32 << 10,
             points: 256,

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttributeName, ChunkId, Document, DocumentId, DocumentRange, Error, Limits, Span, Timestamp,
-    Version, Violations,
+    AttributeName, AttributeValue, ChunkId, Condition, Document, DocumentId, DocumentRange, Error,
+    Limits, Span, Timestamp, Version, Violations,
 };
 
 /// Way of matching passages to a query.
@@ -104,8 +104,10 @@ impl TimeRange {
 pub struct Filter {
     /// Documents that may be found; empty means all.
     pub documents: Vec<DocumentId>,
-    /// Attributes that a document must have.
+    /// Attributes that a document must have, as texts.
     pub attributes: Vec<(AttributeName, String)>,
+    /// Condition that a document's attributes must meet.
+    pub condition: Option<Condition>,
     /// Range in which a document's event time must lie. A document without an event time passes
     /// only an open range.
     pub event_time: TimeRange,
@@ -114,13 +116,36 @@ pub struct Filter {
 impl Filter {
     /// Returns whether everything passes.
     pub fn is_empty(&self) -> bool {
-        self.documents.is_empty() && self.attributes.is_empty() && self.event_time.is_open()
+        self.documents.is_empty() && self.names_documents_only()
+    }
+
+    /// Returns whether it restricts nothing but which documents pass by their ids.
+    pub fn names_documents_only(&self) -> bool {
+        self.attributes.is_empty() && self.condition.is_none() && self.event_time.is_open()
+    }
+
+    /// Adds what is wrong with the filter, which came in `field`, to `violations`.
+    pub fn check(&self, field: &str, limits: &Limits, violations: &mut Violations) {
+        let (most, got) = (limits.document_ids, self.documents.len());
+        if got > most {
+            let problem = format!("expected at most {most} ids, got {got}");
+            violations.push(format!("{field}.documents"), problem);
+        }
+        if let Some(condition) = &self.condition {
+            condition.check(&format!("{field}.condition"), limits, violations);
+        }
+        if let TimeRange { from: Some(from), until: Some(until) } = self.event_time
+            && from >= until
+        {
+            violations.push(format!("{field}.event_time"), "`from` must be before `until`");
+        }
     }
 
     /// Returns whether a document passes.
     pub fn admits(&self, document: &Document) -> bool {
         let has = |(name, value): &(AttributeName, String)| {
-            document.attributes.get(name).is_some_and(|given| given == value)
+            let given = document.attributes.get(name).and_then(AttributeValue::as_text);
+            given.is_some_and(|given| given == value)
         };
         let is_then = match document.event_time {
             Some(time) => self.event_time.contains(time),
@@ -128,6 +153,7 @@ impl Filter {
         };
         (self.documents.is_empty() || self.documents.contains(&document.id))
             && self.attributes.iter().all(has)
+            && self.condition.as_ref().is_none_or(|it| it.holds(&document.attributes))
             && is_then
     }
 }
@@ -190,22 +216,7 @@ impl Query {
             let problem = format!("expected {} (`k`) to {most}, got {rerank}", self.k);
             violations.push("query.rerank", problem);
         }
-        if self.filter.documents.len() > limits.document_ids {
-            violations.push(
-                "query.filter.documents",
-                format!(
-                    "expected at most {} ids, got {}",
-                    limits.document_ids,
-                    self.filter.documents.len()
-                ),
-            );
-        }
-        let range = self.filter.event_time;
-        if let (Some(from), Some(until)) = (range.from, range.until)
-            && from >= until
-        {
-            violations.push("query.filter.event_time", "`from` must be before `until`");
-        }
+        self.filter.check("query.filter", limits, &mut violations);
         violations.into_result()
     }
 

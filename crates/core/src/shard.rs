@@ -1,8 +1,8 @@
 //! Requests and results of the trait [`crate::Shard`].
 
 use crate::{
-    ChunkId, Document, DocumentId, Error, ErrorKind, Filter, Grouping, Labels, SearchMode, Span,
-    Timestamp, Version,
+    Attributes, ChunkId, Document, DocumentId, Error, ErrorKind, Filter, Grouping, Labels,
+    SearchMode, Span, Timestamp, Version,
 };
 
 /// Search of one shard.
@@ -361,6 +361,122 @@ pub struct ListQuery {
     pub limit: usize,
     /// State of the documents; `None` for all states.
     pub state: Option<DocumentState>,
+}
+
+/// Request for a page of the chunks of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkListQuery {
+    /// Id of the document.
+    pub document_id: DocumentId,
+    /// Ordinal at which the page begins.
+    pub from: u32,
+    /// Maximum number of chunks.
+    pub limit: usize,
+    /// Whether the texts of the chunks are wanted.
+    pub with_texts: bool,
+}
+
+/// Page of the chunks of a document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedChunks {
+    /// Version of the document that searches find, if any. The chunks are of this version.
+    pub version: Option<Version>,
+    /// Number of all its chunks.
+    pub chunk_count: u64,
+    /// The chunks, by ordinal.
+    pub chunks: Vec<ListedChunk>,
+}
+
+/// Chunk in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedChunk {
+    /// Position among the document's chunks, from 0.
+    pub ordinal: u32,
+    /// Kind of the chunk.
+    pub kind: ChunkKind,
+    /// Range of the document's text.
+    pub span: Span,
+    /// Number of tokens that were embedded.
+    pub tokens: u32,
+    /// Text of that range; empty unless texts were wanted.
+    pub text: String,
+    /// Text that was embedded and text-indexed; empty unless texts were wanted.
+    pub key_text: String,
+}
+
+/// Kind of a chunk: what of its document it is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkKind {
+    /// A passage of the text.
+    Passage,
+    /// A statement of a user, besides the passages of the turn.
+    Statement,
+    /// One of the keys by which a corpus finds turns, or a part of one.
+    Key,
+}
+
+/// Request for a page of the users, or of the sessions of a user, of whom a shard holds turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversationQuery {
+    /// User whose sessions are wanted; `None` if users are wanted.
+    pub user: Option<String>,
+    /// Beginning of the wanted names.
+    pub prefix: String,
+    /// Name after which the page begins; empty for the first page.
+    pub after: String,
+    /// Maximum number of names.
+    pub limit: usize,
+}
+
+/// Turns of a user or of a session, in a shard or in all shards of a corpus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTurns {
+    /// Name of the user or session.
+    pub name: String,
+    /// Number of turns.
+    pub turns: u64,
+    /// Time when the first of them was accepted.
+    pub first_accepted_at: Timestamp,
+    /// Time when the last of them was accepted.
+    pub last_accepted_at: Timestamp,
+}
+
+impl StoredTurns {
+    /// Adds turns of the same user or session.
+    pub fn add(&mut self, other: &Self) {
+        self.turns += other.turns;
+        self.first_accepted_at = self.first_accepted_at.min(other.first_accepted_at);
+        self.last_accepted_at = self.last_accepted_at.max(other.last_accepted_at);
+    }
+}
+
+/// Selection of documents: those that pass all of its parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Filter, on the version of a document that searches find, or else on the newest.
+    pub filter: Filter,
+    /// Beginning of the ids of the documents; `None` for any ids.
+    pub prefix: Option<DocumentId>,
+    /// State of the documents; `None` for all states.
+    pub state: Option<DocumentState>,
+}
+
+impl Selection {
+    /// Returns whether it selects every document, whatever its state.
+    pub fn is_everything(&self) -> bool {
+        self.filter.is_empty() && self.prefix.is_none()
+    }
+}
+
+/// Title and attributes of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedDocument {
+    /// Id of the document.
+    pub document_id: DocumentId,
+    /// Its title. Empty if it has none, or if searches find no version of it.
+    pub title: String,
+    /// Its attributes.
+    pub attributes: Attributes,
 }
 
 /// Document as it is stored.

@@ -1,6 +1,8 @@
 //! Rows of tables and JSON lines, and their conversion to documents.
 
-use clew_core::{AttributeName, Attributes, Document, DocumentId, Labels, MediaType, Violations};
+use clew_core::{
+    AttributeName, AttributeValue, Attributes, Document, DocumentId, Labels, MediaType, Violations,
+};
 
 use crate::{Options, Problem};
 
@@ -14,8 +16,8 @@ pub(crate) struct Row {
 
 /// Value of a field.
 pub(crate) enum Value {
-    /// A scalar, as text.
-    Scalar(String),
+    /// A scalar.
+    Scalar(AttributeValue),
     /// Names and values of attributes.
     Attributes(Vec<(String, Value)>),
     /// A list of texts.
@@ -46,16 +48,20 @@ impl Row {
                         draft.add_attribute(name, value, &mut violations);
                     }
                 }
-                Value::Scalar(value) if name == columns.id => draft.id = value,
-                Value::Scalar(value) if name == columns.text => draft.text = Some(value),
-                Value::Scalar(value) if name == columns.title => draft.title = value,
+                Value::Scalar(value) if name == columns.id => draft.id = value.into_text(),
+                Value::Scalar(value) if name == columns.text => {
+                    draft.text = Some(value.into_text())
+                }
+                Value::Scalar(value) if name == columns.title => draft.title = value.into_text(),
                 Value::Scalar(value) if name == columns.media_type => {
-                    draft.media_type = violations.take(MediaType::try_from_name(&value));
+                    let name = value.into_text();
+                    draft.media_type = violations.take(MediaType::try_from_name(&name));
                 }
                 Value::Scalar(value) if name == columns.event_time => {
-                    draft.event_time = violations.take(value.parse());
+                    draft.event_time = violations.take(value.into_text().parse());
                 }
                 Value::Scalar(value) if name == columns.labels => {
+                    let value = value.into_text();
                     let labels = value.split(',').map(str::trim).filter(|label| !label.is_empty());
                     draft.labels = violations.take(Labels::parse(labels));
                 }

@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use clew_core::{Timestamp, Violations};
+use clew_core::{AttributeValue, Timestamp, Violations};
 
 use crate::reader::Rows;
 use crate::row::{Row, Value};
@@ -78,13 +78,26 @@ fn rows_of(batch: &RecordBatch, first: u64) -> Result<Vec<NumberedRow>, ArrowErr
         for (index, row) in rows.iter_mut().enumerate().filter(|(index, _)| column.is_valid(*index))
         {
             let value = match timestamp(column, index) {
-                Some(time) => time.to_string(),
-                None => text.value(index).try_to_string()?,
+                Some(time) => time.to_string().into(),
+                None => value(field.data_type(), text.value(index).try_to_string()?),
             };
             row.fields.push((field.name().clone(), Value::Scalar(value)));
         }
     }
     Ok(rows.into_iter().map(|row| (row.number, Ok(row))).collect())
+}
+
+/// Returns the value that a text stands for in a column of a type. Integers beyond 64 bits with a
+/// sign, and numbers that are infinite or undefined, stay texts.
+fn value(data_type: &DataType, text: String) -> AttributeValue {
+    let typed = match data_type {
+        DataType::Dictionary(_, value_type) => return value(value_type, text),
+        DataType::Boolean => text.parse().ok().map(AttributeValue::Boolean),
+        other if other.is_integer() => text.parse().ok().map(AttributeValue::Integer),
+        other if other.is_numeric() => text.parse().ok().and_then(AttributeValue::number),
+        _ => None,
+    };
+    typed.unwrap_or(AttributeValue::Text(text))
 }
 
 fn is_text(data_type: &DataType) -> bool {

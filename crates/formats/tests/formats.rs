@@ -12,7 +12,7 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::ipc::writer::{FileWriter, StreamWriter};
-use clew_core::{Document, Limits, MediaType};
+use clew_core::{AttributeValue, Document, Limits, MediaType};
 use clew_formats::{Columns, FileFormat, Options, Problem, Source, Unreadable, read};
 use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
@@ -37,9 +37,9 @@ fn problem(bytes: impl Into<Vec<u8>>, format: FileFormat) -> Unreadable {
     outcomes.remove(0).unwrap_err()
 }
 
-fn attribute<'a>(document: &'a Document, name: &str) -> Option<&'a str> {
+fn attribute(document: &Document, name: &str) -> Option<AttributeValue> {
     let found = document.attributes.iter().find(|(known, _)| known.as_str() == name);
-    found.map(|(_, value)| value.as_str())
+    found.map(|(_, value)| value.clone())
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn legacy_encodings_are_read_in_every_text_format() {
 #[test]
 fn json_lines_are_documents_and_bad_ones_are_passed_over() {
     let lines = concat!(
-        r##"{"id":"a","text":"# One","title":"T","media_type":"text/markdown","event_time":"2024-05-20","attributes":{"lang":"en","n":3},"year":1999,"gone":null}"##,
+        r##"{"id":"a","text":"# One","title":"T","media_type":"text/markdown","event_time":"2024-05-20","attributes":{"lang":"en","n":3,"rate":"0.5","no":null},"attribute_types":{"rate":"number"},"year":1999,"draft":true,"big":18446744073709551615,"gone":null}"##,
         "\n\n{broken\n",
         r#"{"text":"two"}"#,
         "\n",
@@ -99,8 +99,22 @@ fn json_lines_are_documents_and_bad_ones_are_passed_over() {
     assert_eq!(ids, ["a", "file#4", "last"]);
     assert_eq!(good[0].media_type, MediaType::Markdown);
     assert_eq!(good[0].event_time.unwrap().to_string(), "2024-05-20T00:00:00Z");
-    let attributes = ["lang", "n", "year", "gone"].map(|name| attribute(&good[0], name));
-    assert_eq!(attributes, [Some("en"), Some("3"), Some("1999"), None]);
+    let expected = [
+        ("lang", Some("en".into())),
+        ("n", Some(3.into())),
+        ("rate", AttributeValue::number(0.5)),
+        ("no", None),
+        ("attribute_types", None),
+        ("year", Some(1999.into())),
+        ("draft", Some(true.into())),
+        ("big", Some("18446744073709551615".into())),
+        ("gone", None),
+    ];
+    for (name, value) in expected {
+        assert_eq!(attribute(&good[0], name), value, "{name}");
+    }
+    let mistyped = r#"{"text":"x","attributes":{"n":"three"},"attribute_types":{"n":"integer"}}"#;
+    assert!(problem(mistyped, FileFormat::JsonLines).to_string().contains("`n`"));
 
     let bad: Vec<Unreadable> = bad.into_iter().map(Result::unwrap_err).collect();
     let places: Vec<String> = bad.iter().map(|unreadable| unreadable.place.to_string()).collect();
@@ -158,7 +172,7 @@ fn csv_rows_are_documents() {
     let outcomes: Vec<_> = read(Source::bytes("t.csv", bytes), FileFormat::Csv, &options).collect();
     let first = outcomes[0].as_ref().unwrap();
     assert_eq!(first.text, "one, with \"quotes\"\nand a break");
-    assert_eq!((first.id.as_str(), attribute(first, "year")), ("k1", Some("1999")));
+    assert_eq!((first.id.as_str(), attribute(first, "year")), ("k1", Some("1999".into())));
     assert_eq!(outcomes[1].as_ref().unwrap().id.as_str(), "t.csv#2");
     assert_eq!(outcomes[2].as_ref().unwrap_err().place.to_string(), "t.csv:3");
     assert_eq!(outcomes[3].as_ref().unwrap().text, "four");
@@ -219,8 +233,8 @@ fn tables_are_documents() {
         let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
         assert_eq!(ids, ["r1", "file#2"]);
         assert_eq!(documents[1].text, "second");
-        assert_eq!(attribute(&documents[0], "year"), Some("1999"));
-        assert_eq!(attribute(&documents[0], "rate"), Some("0.5"));
+        assert_eq!(attribute(&documents[0], "year"), Some(1999.into()));
+        assert_eq!(attribute(&documents[0], "rate"), AttributeValue::number(0.5));
         assert_eq!(attribute(&documents[1], "year"), None);
         assert_eq!(documents[0].event_time.unwrap().to_string(), "1970-01-01T00:00:01Z");
     }

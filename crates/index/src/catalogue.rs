@@ -361,7 +361,14 @@ impl Catalogue {
         &self,
         after: Option<&DocumentId>,
     ) -> impl Iterator<Item = &Arc<DocumentRecord>> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.records_from(after.map_or(Bound::Unbounded, Bound::Excluded))
+    }
+
+    /// Returns records from a bound on, by id.
+    pub(crate) fn records_from(
+        &self,
+        from: Bound<&DocumentId>,
+    ) -> impl Iterator<Item = &Arc<DocumentRecord>> {
         self.records.range::<DocumentId, _>((from, Bound::Unbounded)).map(|(_, record)| record)
     }
 

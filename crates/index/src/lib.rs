@@ -108,7 +108,7 @@ pub use table::statistics::TableStatistics;
 pub use table::vectors::VectorColumn;
 pub use values::derived::{Committed, DerivedDocument, DerivedPart, EmbeddedChunk};
 pub use values::due::{DueDocument, Lag};
-pub use values::failure::Failure;
+pub use values::failure::FailedAttempt;
 pub use values::nodes::{
     CorpusTreeRow, DocumentNodes, DocumentSegments, MissingNode, NodeRow, SegmentNode,
     StructureChanges, StructuredDocument, SummaryVector,

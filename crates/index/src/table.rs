@@ -3,6 +3,7 @@
 mod batches;
 pub(crate) mod column;
 mod columns;
+mod condition;
 pub(crate) mod engine;
 #[cfg(test)]
 mod faulty;

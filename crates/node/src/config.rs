@@ -95,12 +95,17 @@ impl NodeConfig {
 }
 
 /// Rejects a listening address that other machines can reach, unless certificates are configured or
-/// `auth.insecure` is set.
+/// `auth.insecure` is set. `key` is the configuration key of the address.
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`], with what to configure, if the address is
 /// rejected.
-pub fn may_listen(address: SocketAddr, tls: &TlsConfig, auth: &AuthConfig) -> Result<(), Error> {
+pub fn may_listen(
+    key: &str,
+    address: SocketAddr,
+    tls: &TlsConfig,
+    auth: &AuthConfig,
+) -> Result<(), Error> {
     if address.ip().is_loopback() || tls.is_on() || auth.insecure {
         return Ok(());
     }
@@ -108,7 +113,7 @@ pub fn may_listen(address: SocketAddr, tls: &TlsConfig, auth: &AuthConfig) -> Re
         "expected certificates (`tls.certificate`, `tls.key`, `tls.ca`) to listen at {address}, which others than this \
          machine reach; for a network in which everybody may do everything, set `auth.insecure`"
     );
-    Err(Error::invalid("listen", problem))
+    Err(Error::invalid(key, problem))
 }
 
 #[cfg(test)]
@@ -141,16 +146,16 @@ mod tests {
     fn nothing_listens_beyond_this_machine_unless_it_is_safe_or_wanted() {
         let everywhere = "0.0.0.0:7421".parse().unwrap();
         let (plain, open) = (TlsConfig::default(), AuthConfig::default());
-        assert!(may_listen("127.0.0.1:7421".parse().unwrap(), &plain, &open).is_ok());
-        assert!(may_listen("[::1]:7421".parse().unwrap(), &plain, &open).is_ok());
+        assert!(may_listen("listen", "127.0.0.1:7421".parse().unwrap(), &plain, &open).is_ok());
+        assert!(may_listen("listen", "[::1]:7421".parse().unwrap(), &plain, &open).is_ok());
         let keys = AuthConfig { keys_file: Some("keys".into()), insecure: false };
         for auth in [&open, &keys] {
-            let refused = may_listen(everywhere, &plain, auth).unwrap_err();
+            let refused = may_listen("listen", everywhere, &plain, auth).unwrap_err();
             assert!(refused.message().contains("auth.insecure"), "{}", refused.message());
         }
         let tls = TlsConfig { certificate: Some("crt".into()), ..TlsConfig::default() };
-        assert!(may_listen(everywhere, &tls, &open).is_ok());
+        assert!(may_listen("listen", everywhere, &tls, &open).is_ok());
         let wanted = AuthConfig { insecure: true, ..open };
-        assert!(may_listen(everywhere, &plain, &wanted).is_ok());
+        assert!(may_listen("listen", everywhere, &plain, &wanted).is_ok());
     }
 }

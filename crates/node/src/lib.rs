@@ -12,6 +12,7 @@
 
 mod body;
 mod config;
+mod in_process;
 mod metrics;
 mod node;
 mod node_service;
@@ -24,6 +25,7 @@ mod server;
 mod signals;
 
 pub use config::{NodeConfig, may_listen};
+pub use in_process::in_process;
 pub use node::{Node, Parts};
 pub use observed::observed;
 pub use peers::addresses;

@@ -14,7 +14,7 @@ use clew_tls::Tls;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::{NodeConfig, SharedSeams, peers, redis};
+use crate::{NodeConfig, SharedSeams, may_listen, peers, redis};
 
 /// A function that describes the current parts of the node.
 type Looking = Box<dyn Fn() -> Vec<RunningPart> + Send + Sync>;
@@ -151,6 +151,14 @@ impl Node {
     pub fn reach(&self, role: Option<Role>) -> Reach {
         let role = role.map(Role::as_str);
         Reach { config: self.config.peers.clone(), tls: self.tls.clone(), role }
+    }
+
+    /// Rejects an address to listen on that other machines can reach, see [`may_listen`].
+    ///
+    /// # Errors
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming `key`, if the address is rejected.
+    pub fn may_listen(&self, key: &str, address: SocketAddr) -> Result<(), Error> {
+        may_listen(key, address, &self.config.tls, &self.config.auth)
     }
 
     /// Returns this node's certificate, if it has one.

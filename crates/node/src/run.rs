@@ -49,7 +49,7 @@ where
     let address = listener
         .local_addr()
         .map_err(|error| Error::internal("the listener has no address").with_source(error))?;
-    may_listen(address, &config.tls, &config.auth)?;
+    may_listen("listen", address, &config.tls, &config.auth)?;
     let scheme = if config.tls.is_on() { "https" } else { "http" };
     let patience = config.shutdown();
     let admin = config.admin.clone();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clew_auth::Guard;
+use clew_client::Services;
 use clew_core::{Error, ErrorKind};
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::cluster::v1::node_service_server::NodeServiceServer;
@@ -23,6 +24,7 @@ use tower::layer::util::{Identity, Stack};
 
 use crate::Node;
 use crate::body::BodyPatience;
+use crate::in_process::in_process;
 use crate::node_service::NodeRpc;
 
 /// Number of requests that one connection may have in flight. Further requests wait on the
@@ -115,6 +117,16 @@ impl NodeServer {
     /// Returns whether a role has already added the service.
     pub fn offers<S: NamedService>(&self) -> bool {
         self.names.contains(&S::NAME)
+    }
+
+    /// Returns the services that were added so far, for callers in this process.
+    pub fn services(&self) -> Services {
+        in_process(self.routes.clone().routes(), self.guard.clone())
+    }
+
+    /// Returns the certificate that connections are encrypted with, if there is one.
+    pub fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     /// Serves until the node drains and `stop` is set. When the node drains, health checks answer

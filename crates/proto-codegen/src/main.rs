@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use prost::Message;
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 14] = [
+    "clew/auth/v1/access.proto",
     "clew/chat/v1/chat.proto",
     "clew/cluster/v1/cluster.proto",
     "clew/cluster/v1/node.proto",
@@ -16,6 +17,7 @@ const FILES: [&str; 12] = [
     "clew/encoder/v1/encoder.proto",
     "clew/generator/v1/generator.proto",
     "clew/graph_builder/v1/graph_builder.proto",
+    "clew/ingest/v1/attribute.proto",
     "clew/ingest/v1/ingest.proto",
     "clew/memory/v1/memory.proto",
     "clew/query/v1/query.proto",

@@ -1,7 +1,10 @@
 //! Conversions between wire messages and domain values, by service.
 
 pub mod account;
+pub mod attribute;
 pub mod chat;
+mod condition;
+pub mod conversations;
 pub mod corpus;
 pub mod encoder;
 pub mod export;

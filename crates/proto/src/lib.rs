@@ -15,6 +15,15 @@ pub use status::{ERROR_DOMAIN, from_status, respond, to_status};
 /// Encoded `FileDescriptorSet` of all packages, for server reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/clew.descriptor.bin");
 
+/// Package `clew.auth.v1`.
+pub mod auth {
+    /// Version 1.
+    #[allow(missing_docs, clippy::all, unused_qualifications, reason = "generated code")]
+    pub mod v1 {
+        include!("generated/clew.auth.v1.rs");
+    }
+}
+
 /// Package `clew.chat.v1`.
 pub mod chat {
     /// Version 1.

@@ -26,6 +26,7 @@ mod summary;
 mod tests;
 mod verb;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -43,8 +44,8 @@ use self::leaning::Leaning;
 use self::matter::Matter;
 use self::question::Question;
 use self::score::Weights;
-use self::sentence::Material;
 pub(crate) use self::sentence::best_first;
+use self::sentence::{Material, asks};
 use self::verb::in_past;
 
 /// A reader that judges by similarity and words, and answers with quotes.
@@ -93,6 +94,16 @@ impl ExtractiveReasoner {
     }
 }
 
+/// Returns the evidence without turns in which the user asked the same question. Conversations keep
+/// them. They resemble the question more than anything else, and answer nothing.
+fn without_echoes<'a>(assignment: &Assignment<'a>) -> Cow<'a, [Evidence]> {
+    let Assignment { question, evidence, .. } = *assignment;
+    if !evidence.iter().any(|turn| asks(turn, question)) {
+        return Cow::Borrowed(evidence);
+    }
+    Cow::Owned(evidence.iter().filter(|turn| !asks(turn, question)).cloned().collect())
+}
+
 async fn embed(
     encoder: &dyn Encoder,
     texts: Vec<String>,
@@ -123,6 +134,8 @@ impl Reasoner for ExtractiveReasoner {
         if assignment.task == Task::Summarise {
             return Ok(summary::summarise(assignment.evidence));
         }
+        let evidence = without_echoes(assignment);
+        let assignment = &Assignment { evidence: &evidence, ..*assignment };
         let matter = Matter::of(assignment.question);
         let leaning = Leaning::of(assignment.question, &matter, assignment.asked_at);
         self.read_for(assignment, &matter, &leaning, deadline).await

@@ -45,7 +45,8 @@
 //! # How `ExtractiveReasoner` reads
 //!
 //! 1. *Read* the ten best passages, at most 16 KiB of each, sentence by sentence. Sentences of more
-//!    than 400 characters are read in pieces. Duplicates are dropped.
+//!    than 400 characters are read in pieces. Duplicates are dropped, and turns in which the user
+//!    asked the same question before.
 //! 2. *Choose* at most 48 sentences, at most 24 of one passage. Preferred are sentences that
 //!    contain more of the question's words, belong to a better passage, and state something rather
 //!    than ask or be a heading, a table row or code.

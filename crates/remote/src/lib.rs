@@ -10,9 +10,10 @@
 //! Each is made `of` a [`clew_node::Node`], and follows the members of the node's cluster. A caller
 //! sees the seam and does not know whether it is remote.
 //!
-//! Calls on an account carry the budget that is left, and the spending comes back. [`Received`] is
-//! the other side of that, for the services that are called. The service of graph builders itself,
-//! [`GraphBuilderRpc`], is here as well, because graph builders and gateways both offer it.
+//! Calls on an account carry the budget that is left, and the spending comes back.
+//! [`ReceivedAccount`] is the other side of that, for the services that are called. The service of
+//! graph builders itself, [`GraphBuilderRpc`], is here as well, because graph builders and gateways
+//! both offer it.
 
 mod corpora;
 mod encoder;
@@ -31,5 +32,5 @@ pub use encoder::{
 pub use generator::RemoteGenerator;
 pub use graph_builder::{GraphBuilderRpc, RemoteGraphBuilders};
 pub use guide::RemoteReasoners;
-pub use received::{Received, Told};
+pub use received::{ReceivedAccount, Told};
 pub use replies::SharedReplies;

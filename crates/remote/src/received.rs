@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tracing::{Instrument, Span};
 
 /// Account of a request from another node, as this node works on it.
-pub struct Received {
+pub struct ReceivedAccount {
     account: Account,
     spent: Option<watch::Receiver<Spent>>,
 }
@@ -23,7 +23,7 @@ pub enum Told<T> {
     Done(T),
 }
 
-impl Received {
+impl ReceivedAccount {
     /// Opens the account that a request carries, bounded by its remaining budget and by `own`. A
     /// request without an account works for the default owner within `own`, and its caller gets no
     /// reports.

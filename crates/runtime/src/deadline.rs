@@ -72,8 +72,9 @@ pub fn request<T>(message: T, deadline: Instant) -> tonic::Request<T> {
 /// Longest deadline that is honoured. A request holds its permits no longer.
 const MAX_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// Parses the gRPC timeout header: up to eight digits and a unit.
-fn parse_grpc_timeout(text: &str) -> Option<Duration> {
+/// Parses the header `grpc-timeout`: up to eight digits and a unit. Returns `None` for anything
+/// else.
+pub fn parse_grpc_timeout(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 {
         return None;

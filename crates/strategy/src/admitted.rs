@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use clew_core::{DocumentId, EntityNode, Error, Filter, Grouping, TreeNode, TreeNodeId};
+use clew_core::{DocumentId, EntityNode, Error, Grouping, TreeNode, TreeNodeId};
 
 use crate::work::Work;
 
@@ -31,7 +31,7 @@ impl Admitted {
         if filter.is_empty() {
             return Ok(Self::All);
         }
-        if names_documents_only(filter) {
+        if filter.names_documents_only() {
             return Ok(Self::Only(filter.documents.iter().cloned().collect()));
         }
         let mut query = work.query(work.question.text.clone(), MOST_DOCUMENTS);
@@ -66,8 +66,4 @@ impl Admitted {
             }
         }
     }
-}
-
-fn names_documents_only(filter: &Filter) -> bool {
-    filter.attributes.is_empty() && filter.event_time.is_open()
 }

@@ -1,7 +1,6 @@
 //! The list of all strategies, with their requirements and costs.
 
 use clew_core::Error;
-use serde::Serialize;
 
 use crate::{
     Chat, Direct, FullContext, GraphWalk, HgMem, Hyde, Iterative, Linked, MemWalker, MemoRag,
@@ -23,8 +22,7 @@ pub struct StrategyEntry {
 }
 
 /// Data that a strategy needs besides chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequiredData {
     /// Nothing else.
     Chunks,
@@ -32,17 +30,6 @@ pub enum RequiredData {
     Tree,
     /// Graph of entities.
     Graph,
-}
-
-impl RequiredData {
-    /// Returns the requirement in one word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chunks => "chunks",
-            Self::Tree => "tree",
-            Self::Graph => "graph",
-        }
-    }
 }
 
 const fn listed(
@@ -104,7 +91,7 @@ pub static STRATEGIES: [StrategyEntry; 27] = [
     ),
     listed(
         &QrmemReflect::FULL,
-        Graph,
+        Chunks,
         "1 search, a call a passage",
         "the same over a graph built for the question",
     ),

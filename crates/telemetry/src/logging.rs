@@ -38,12 +38,16 @@ fn directives(filter: &str) -> String {
     };
     let mut directives: Vec<String> = filter.split(',').map(directive).collect();
     // The storage engine warns about every store it is given. The exporter of traces logs every
-    // failed export, which is counted anyway.
+    // failed export, which is counted anyway. The library of the protocol of agents quotes requests
+    // that it refuses, of whatever length, also of senders without a key.
     if !filter.contains("lance") {
         directives.push("lance_io::object_store=error".to_owned());
     }
     if !filter.contains("opentelemetry") {
         directives.push("opentelemetry=error".to_owned());
+    }
+    if !filter.contains("rmcp") {
+        directives.push("rmcp=error".to_owned());
     }
     directives.join(",")
 }
@@ -98,15 +102,15 @@ mod tests {
 
     #[test]
     fn a_level_is_of_our_own_lines_and_libraries_are_shown_below_warnings_only_by_name() {
-        let quiet = "lance_io::object_store=error,opentelemetry=error";
+        let quiet = "lance_io::object_store=error,opentelemetry=error,rmcp=error";
         for (filter, expected) in [
             ("debug", format!("warn,clew=debug,{quiet}")),
             ("off", format!("off,clew=off,{quiet}")),
             ("info,clew_retriever=trace", format!("warn,clew=info,clew_retriever=trace,{quiet}")),
             ("info, h2=debug", format!("warn,clew=info,h2=debug,{quiet}")),
             (
-                "warn,lance=debug,opentelemetry=info",
-                "warn,clew=warn,lance=debug,opentelemetry=info".to_owned(),
+                "warn,lance=debug,opentelemetry=info,rmcp=warn",
+                "warn,clew=warn,lance=debug,opentelemetry=info,rmcp=warn".to_owned(),
             ),
         ] {
             assert_eq!(directives(filter), expected);

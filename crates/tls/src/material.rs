@@ -22,17 +22,24 @@ use crate::followed::Followed;
 use crate::roles::{NODE_NAME, NodeRoles};
 use crate::stream::{Proof, Stream};
 
-/// ALPN identifier of HTTP/2.
-const PROTOCOL: &[u8] = b"h2";
+/// ALPN identifiers of HTTP/2 and HTTP/1.1.
+const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
 
 /// A node's certificate and the authorities it trusts, kept up to date with the files. Cheap to
 /// clone.
 #[derive(Clone, Debug)]
-pub struct Tls(Followed<Material>);
+pub struct Tls {
+    material: Followed<Material>,
+    /// Whether a server speaks HTTP/1.1 as well.
+    http1: bool,
+}
 
 /// TLS configurations built from the files.
 struct Material {
     server: Arc<ServerConfig>,
+    /// The same for a server that speaks HTTP/1.1 as well.
+    server_of_both: Arc<ServerConfig>,
     node: Arc<ClientConfig>,
     nodes: Arc<dyn ClientCertVerifier>,
 }
@@ -75,7 +82,13 @@ impl Tls {
             }
             _ => Err(Error::internal("a section that was checked has not all its files")),
         });
-        Ok(Some(Self(followed.await?)))
+        Ok(Some(Self { material: followed.await?, http1: false }))
+    }
+
+    /// Returns the same certificates for a listener that speaks HTTP/1.1 as well as HTTP/2.
+    #[must_use]
+    pub fn speaking_http1(self) -> Self {
+        Self { http1: true, ..self }
     }
 
     /// Performs the handshake with a peer that connected. Returns the stream and what it proves.
@@ -84,8 +97,9 @@ impl Tls {
     /// Returns an error if the connection fails, or if the peer's certificate is missing, from
     /// another authority, expired or not yet valid.
     pub(crate) async fn accept(&self, socket: TcpStream) -> io::Result<(Stream, Proof)> {
-        let material = self.0.current();
-        let stream = TlsAcceptor::from(Arc::clone(&material.server)).accept(socket).await?;
+        let material = self.material.current();
+        let server = if self.http1 { &material.server_of_both } else { &material.server };
+        let stream = TlsAcceptor::from(Arc::clone(server)).accept(socket).await?;
         let proof = match stream.get_ref().1.peer_certificates() {
             None => Proof::Encrypted,
             Some(chain) => match material.node(chain) {
@@ -107,7 +121,7 @@ impl Tls {
         socket: TcpStream,
         role: Option<&str>,
     ) -> io::Result<Stream> {
-        let config = Arc::clone(&self.0.current().node);
+        let config = Arc::clone(&self.material.current().node);
         let stream = TlsConnector::from(config).connect(node_name(), socket).await?;
         let end = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         let roles = end.map(NodeRoles::of).unwrap_or_default();
@@ -201,12 +215,15 @@ fn material(
         .with_client_cert_verifier(of_clients)
         .with_single_cert(chain.clone(), key.clone_key())
         .map_err(mismatch)?;
-    server.alpn_protocols = vec![PROTOCOL.to_vec()];
+    server.alpn_protocols = vec![HTTP2.to_vec()];
     // A resumed session would skip the check of the client's certificate.
     server.session_storage = Arc::new(NoServerSessionStorage {});
     server.send_tls13_tickets = 0;
+    let mut server_of_both = server.clone();
+    server_of_both.alpn_protocols.push(HTTP1.to_vec());
     let node = client_config(nodes, Some((chain, key)))?;
-    Ok(Material { server: Arc::new(server), node: Arc::new(node), nodes: of_nodes })
+    let (server, server_of_both) = (Arc::new(server), Arc::new(server_of_both));
+    Ok(Material { server, server_of_both, node: Arc::new(node), nodes: of_nodes })
 }
 
 /// Returns the configuration of a client that trusts `roots` and presents `identity`.
@@ -224,7 +241,7 @@ pub(crate) fn client_config(
             Error::invalid("key", "expected the private key of the certificate").with_source(error)
         })?,
     };
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![HTTP2.to_vec()];
     config.resumption = Resumption::disabled();
     Ok(config)
 }

@@ -54,6 +54,12 @@
 {{- if not (or (and .Values.secrets.tls .Values.secrets.apiKeys) $config.auth.insecure) -}}
   {{- $problems = append $problems "secrets.tls, secrets.apiKeys: expected the names of Secrets; without them everybody who reaches the cluster may read and write everything, which config.auth.insecure=true allows" -}}
 {{- end -}}
+{{- if eq (regexFind "[0-9]+$" ($config.http.listen | default "")) (include "clew.port" $config.listen) -}}
+  {{- $problems = append $problems "config.http.listen: expected another port than that of config.listen" -}}
+{{- end -}}
+{{- if and $config.http.listen (eq (int .Values.gateway.service.port) (int .Values.gateway.service.httpPort)) -}}
+  {{- $problems = append $problems "gateway.service.httpPort: expected another port than gateway.service.port" -}}
+{{- end -}}
 {{- if and .Values.secrets.apiKeys $config.auth.insecure -}}
   {{- $problems = append $problems "config.auth.insecure: expected false, or secrets.apiKeys=\"\": whoever reaches a node in plain text goes past every key" -}}
 {{- end -}}

@@ -116,6 +116,10 @@ spec:
       ports:
         - name: grpc
           containerPort: {{ include "clew.port" $values.config.listen }}
+        {{- if and (eq .role "gateway") $values.config.http.listen }}
+        - name: http
+          containerPort: {{ include "clew.port" $values.config.http.listen }}
+        {{- end }}
         - name: admin
           containerPort: {{ include "clew.port" $values.config.admin.listen }}
       startupProbe:

@@ -11,18 +11,22 @@ use crate::command::cluster::ClusterArgs;
 use crate::command::completions::CompletionsArgs;
 use crate::command::config::ConfigArgs;
 use crate::command::corpus::CorpusArgs;
+use crate::command::document::DocumentArgs;
 use crate::command::eval::EvalArgs;
 use crate::command::forget::ForgetArgs;
 use crate::command::generate::GenerateArgs;
 use crate::command::graph::GraphArgs;
 use crate::command::ingest::IngestArgs;
 use crate::command::key::KeyArgs;
+use crate::command::list::ListArgs;
 use crate::command::man::ManArgs;
+use crate::command::mcp::McpArgs;
 use crate::command::memory::MemoryArgs;
 use crate::command::outline::OutlineArgs;
 use crate::command::search::SearchArgs;
 use crate::command::serve::ServeArgs;
 use crate::command::status::StatusArgs;
+use crate::command::strategies::StrategiesArgs;
 use crate::command::trace::TraceArgs;
 use crate::command::train_memory::TrainMemoryArgs;
 use crate::command::tree::TreeArgs;
@@ -54,7 +58,7 @@ pub enum Command {
     /// Answer a question with citations.
     Ask(AskArgs),
     /// List the strategies of answering, with what they need and cost.
-    Strategies,
+    Strategies(StrategiesArgs),
     /// Show how a question was answered, from a file that `clew ask --trace` wrote.
     Trace(TraceArgs),
     /// Show the tree of summaries of a corpus.
@@ -65,21 +69,29 @@ pub enum Command {
     Graph(GraphArgs),
     /// Show what a graph builder reads out of texts: summaries, entities, relations.
     Outline(OutlineArgs),
-    /// Remember conversations: append turns, recall, ask, list, forget.
+    /// Remember conversations: append turns, recall, ask, list users, sessions and turns, forget.
     Chat(ChatArgs),
     /// Generate a reply with a language model, and print it as it comes.
     Generate(GenerateArgs),
     /// Train the memory of a language model (--model) on this machine; continues where it was
     /// stopped.
     TrainMemory(TrainMemoryArgs),
+    /// List the documents of a corpus, with their states and attributes.
+    List(ListArgs),
     /// Forget documents, down to the bytes on disk, and print the receipt.
     Forget(ForgetArgs),
     /// Show what a corpus holds, what is pending and what failed.
     Status(StatusArgs),
+    /// Show what became of a document: its chunks.
+    Document(DocumentArgs),
     /// Check stored data against what Clew promises; fails if a promise does not hold.
     Check(CheckArgs),
     /// Show the configuration, or describe its keys.
     Config(ConfigArgs),
+    /// Offer Clew to an agent over standard input and output, by the Model Context Protocol.
+    Mcp(McpArgs),
+    /// Show who the server takes you for: tenant, scopes, labels and quotas of your key.
+    Whoami,
     /// Create an API key, and print it with the entry to store for it.
     Key(KeyArgs),
     /// Examine what a node needs on this machine, or a server (--endpoint), and say what to do

@@ -7,6 +7,8 @@ use clew_endpoint::EndpointConfig;
 use clew_gateway::GatewayConfig;
 use clew_generator::GeneratorConfig;
 use clew_graph_builder::GraphBuilderConfig;
+use clew_http::HttpConfig;
+use clew_mcp::McpConfig;
 use clew_memory_encoder::{EncoderConfig, MemoryModelConfig, RerankerConfig};
 use clew_node::NodeConfig;
 use clew_remote::RemoteEncoderConfig;
@@ -51,6 +53,10 @@ pub struct RolesConfig {
     pub retriever: RetrieverConfig,
     /// Limits and settings for requests of clients.
     pub gateway: GatewayConfig,
+    /// Access by HTTP.
+    pub http: HttpConfig,
+    /// Tools for agents, by the Model Context Protocol.
+    pub mcp: McpConfig,
     /// Settings for reading evidence and generating.
     pub generator: GeneratorConfig,
     /// Settings for reading texts for trees and graphs.
@@ -72,6 +78,8 @@ impl Default for RolesConfig {
             reranker: RerankerConfig::default(),
             retriever: RetrieverConfig::default(),
             gateway: GatewayConfig::default(),
+            http: HttpConfig::default(),
+            mcp: McpConfig::default(),
             generator: GeneratorConfig::default(),
             graph_builder: GraphBuilderConfig::default(),
             remote_encoder: RemoteEncoderConfig::default(),
@@ -141,6 +149,7 @@ impl RolesConfig {
         self.storage.validate()?;
         self.retriever.validate()?;
         self.gateway.validate()?;
+        self.http.validate()?;
         self.generator.validate()?;
         self.graph_builder.validate()?;
         self.remote_encoder.validate()?;

@@ -20,7 +20,7 @@ use crate::config::ClewConfig;
 use crate::node::RunningNode;
 
 /// Maximum time of one call. Forgetting in a large shard rewrites its tables.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub const PATIENCE: Duration = Duration::from_secs(600);
 /// Capacity of the pipe in each direction, in bytes.
 const PIPE_BYTES: usize = 1 << 20;
 

@@ -50,7 +50,9 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Ingest(arguments) => command::ingest::run(&global, arguments, output).await,
         Command::Search(arguments) => command::search::run(&global, arguments, output).await,
         Command::Ask(arguments) => command::ask::run(&global, arguments, output).await,
-        Command::Strategies => command::strategies::run(output),
+        Command::Strategies(arguments) => {
+            command::strategies::run(&global, arguments, output).await
+        }
         Command::Trace(arguments) => command::trace::run(&arguments),
         Command::Memory(arguments) => command::memory::run(&global, arguments, output).await,
         Command::Tree(arguments) => command::tree::run(&global, arguments, output).await,
@@ -61,10 +63,14 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::TrainMemory(arguments) => {
             command::train_memory::run(&global, arguments, output).await
         }
+        Command::List(arguments) => command::list::run(&global, arguments, output).await,
         Command::Forget(arguments) => command::forget::run(&global, arguments, output).await,
         Command::Status(arguments) => command::status::run(&global, arguments, output).await,
+        Command::Document(arguments) => command::document::run(&global, arguments, output).await,
+        Command::Whoami => command::whoami::run(&global, output).await,
         Command::Check(arguments) => command::check::run(&global, arguments, output).await,
         Command::Config(arguments) => command::config::run(&global, arguments, output),
+        Command::Mcp(arguments) => Box::pin(command::mcp::run(&global, arguments)).await,
         Command::Key(arguments) => command::key::run(arguments, output),
         Command::Completions(arguments) => command::completions::run(&arguments, Cli::command()),
         Command::Man(arguments) => command::man::run(&arguments, Cli::command()),

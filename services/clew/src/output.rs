@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clew_core::{Error, ErrorKind, ShardIndex};
+use clew_proto::ingest::v1 as ingest;
 use clew_proto::query::v1 as query;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -198,13 +199,44 @@ pub fn evidence(item: &query::Evidence) -> Value {
 
 /// Returns a citation as JSON.
 pub fn citation(citation: &query::Citation) -> Value {
-    json!({
+    let mut document = json!({
         "document_id": citation.document_id,
         "version": citation.version,
         "title": citation.title,
         "span": span(citation.span.as_ref()),
         "quote": citation.quote,
-    })
+    });
+    if !citation.attributes.is_empty() {
+        document["attributes"] = attributes(&citation.attributes);
+    }
+    document
+}
+
+/// Returns attributes as JSON: an object of texts, numbers and truth values.
+pub fn attributes(attributes: &[ingest::Attribute]) -> Value {
+    use ingest::value::Kind;
+    let value = |attribute: &ingest::Attribute| match attribute
+        .typed
+        .as_ref()
+        .and_then(|typed| typed.kind.clone())
+    {
+        None => attribute.value.clone().into(),
+        Some(Kind::Text(text)) => text.into(),
+        Some(Kind::Integer(integer)) => integer.into(),
+        Some(Kind::Number(number)) => number.into(),
+        Some(Kind::Boolean(boolean)) => boolean.into(),
+    };
+    let pairs = attributes.iter().map(|attribute| (attribute.name.clone(), value(attribute)));
+    Value::Object(pairs.collect())
+}
+
+/// Describes a title and attributes in words, one indented line each.
+pub fn attribute_lines(title: &str, attributes: &[ingest::Attribute]) -> String {
+    let title = (!title.is_empty()).then(|| format!("     {}\n", one_line(title, 160)));
+    let line = |attribute: &ingest::Attribute| {
+        format!("     {} = {}\n", attribute.name, one_line(&attribute.value, 160))
+    };
+    title.into_iter().chain(attributes.iter().map(line)).collect()
 }
 
 /// Returns a cost as JSON.

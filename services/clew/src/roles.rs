@@ -66,7 +66,9 @@ async fn start(
         stops.push(stop.await?);
     }
     if roles.contains(&Role::Gateway) {
-        clew_gateway::start(&node, &mut server, config.gateway, remote_encoder).await?;
+        let RolesConfig { gateway, http, mcp, .. } = config;
+        let stop = clew_gateway::start(&node, &mut server, gateway, http, mcp, remote_encoder);
+        stops.extend(stop.await?);
     }
     // Last, because the other roles embed until they have ended.
     stops.extend(stop_encoder);

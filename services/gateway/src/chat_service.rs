@@ -9,16 +9,18 @@ use clew_chat::{SpeakerRole, TimeUse, Turn, TurnAddress, TurnId};
 use clew_core::{
     Account, Budget, Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents,
     Erasure, ErasureScan, Error, Grouping, Guide, HoldingSnapshot, IfThere, Novelty, Partial,
-    Query, Retrieved, Retriever, StoredDocument,
+    Query, Retrieved, Retriever, StoredDocument, StoredTurns,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;
 use clew_proto::convert::chat::{
     self as convert, Appended, Inference, ToForget, TurnSelection, WhichTurns,
 };
+use clew_proto::convert::conversations::{self, ConversationPage};
 use clew_proto::convert::ingest::labels_to_wire;
 use clew_proto::convert::shard as convert_shard;
 use clew_proto::{respond, to_status};
+use clew_runtime::timing::{Part, measured};
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use tonic::{Request, Response, Status};
@@ -161,6 +163,45 @@ impl Chats {
         let told = pages.map_ok(move |page| stream::iter(page.into_iter().filter_map(told)));
         let told = told.map_err(|error| to_status(&error)).try_flatten();
         Ok(while_read(told, self.backends.config.reader_patience()))
+    }
+
+    async fn users(
+        &self,
+        request: Request<wire::ListUsersRequest>,
+    ) -> Result<wire::ListUsersResponse, Error> {
+        let caller = Caller::of(&request)?;
+        let deadline = self.backends.config.deadline(&request);
+        let page = conversations::users_from_wire(request.into_inner())?;
+        let size = page.query.limit;
+        let found = self.conversations(&caller, page, deadline).await?;
+        Ok(conversations::users_to_wire(found, size))
+    }
+
+    async fn sessions(
+        &self,
+        request: Request<wire::ListSessionsRequest>,
+    ) -> Result<wire::ListSessionsResponse, Error> {
+        let caller = Caller::of(&request)?;
+        let deadline = self.backends.config.deadline(&request);
+        let page = conversations::sessions_from_wire(request.into_inner())?;
+        let size = page.query.limit;
+        let found = self.conversations(&caller, page, deadline).await?;
+        Ok(conversations::sessions_to_wire(found, size))
+    }
+
+    /// Returns the users or sessions of a page and, if there is one, the next one after it. Fails
+    /// if a shard does not answer: its turns would be missing in the counts.
+    async fn conversations(
+        &self,
+        caller: &Caller,
+        ConversationPage { corpus, mut query }: ConversationPage,
+        deadline: Instant,
+    ) -> Result<Vec<StoredTurns>, Error> {
+        let corpus = self.backends.corpora.of(caller).get(&corpus, deadline).await?;
+        query.limit += 1;
+        let pages = corpus.shards().iter().map(|shard| shard.conversations(&query, deadline));
+        let pages = measured(Part::Store, try_join_all(pages)).await?;
+        Ok(clew_chat::united_conversations(pages, query.limit))
     }
 
     async fn forget(
@@ -433,6 +474,20 @@ impl ChatService for Chats {
         request: Request<wire::ListTurnsRequest>,
     ) -> Result<Response<Self::ListTurnsStream>, Status> {
         respond(self.list(request).await)
+    }
+
+    async fn list_users(
+        &self,
+        request: Request<wire::ListUsersRequest>,
+    ) -> Result<Response<wire::ListUsersResponse>, Status> {
+        respond(self.users(request).await)
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<wire::ListSessionsRequest>,
+    ) -> Result<Response<wire::ListSessionsResponse>, Status> {
+        respond(self.sessions(request).await)
     }
 
     async fn forget_turns(

@@ -1,5 +1,5 @@
-//! `IngestService`: accepting, reading, listing and forgetting documents, and estimates of
-//! ingestions.
+//! `IngestService`: accepting, reading, listing and forgetting documents, listing their chunks, and
+//! estimates of ingestions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,22 +7,23 @@ use std::time::{Duration, Instant};
 use clew_auth::Caller;
 use clew_core::{
     Accepting, Corpus, Counts, DocumentId, DocumentState, DocumentStatus, Erasure, Error,
-    ErrorKind, Forgotten, HoldingSnapshot, ListQuery,
+    ErrorKind, Filter, Forgotten, HoldingSnapshot, ListQuery, Selection, Violations,
 };
-use clew_proto::convert::{
-    Page, document_id, ingest as convert, shard as convert_shard, timestamp_to_wire,
-};
+use clew_proto::convert::ingest::{self as convert, ChunkPage, DocumentsToForget, WhichDocuments};
+use clew_proto::convert::{Page, document_id, shard as convert_shard, timestamp_to_wire};
 use clew_proto::ingest::v1 as wire;
 use clew_proto::ingest::v1::ingest_service_server::IngestService;
 use clew_proto::{respond, to_status};
 use clew_telemetry::{Origin, child, metrics};
-use futures::StreamExt;
+use futures::{Stream, StreamExt, TryStreamExt};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument, Span};
 
 use crate::Backends;
 use crate::corpus_service::describe::counts_to_wire;
+use crate::described::{Described, MOST_DESCRIBED};
 use crate::reading::{Responder, Responses, responses, while_read};
+use crate::shards::Shards;
 
 mod assemble;
 mod estimate;
@@ -55,12 +56,18 @@ impl Ingestion {
 
     /// Reads documents from the stream, waits for room for each, and answers in order. Nothing is
     /// read ahead beyond the window and the shards' queues, so the connection's flow control slows
-    /// a fast producer down.
-    fn ingest(
+    /// a fast producer down. Each document may take [`ACCEPT_PATIENCE`], and none longer than
+    /// until `deadline`.
+    fn accept(
         &self,
         caller: Caller,
-        requests: Streaming<wire::IngestRequest>,
-    ) -> Responses<wire::IngestResponse> {
+        requests: impl Stream<Item = Result<wire::IngestRequest, Status>>
+        + Unpin
+        + Send
+        + Sync
+        + 'static,
+        deadline: Option<Instant>,
+    ) -> impl Stream<Item = Result<wire::IngestResponse, Status>> + Send + 'static {
         let backends = Arc::clone(&self.backends);
         let patience = self.backends.config.reader_patience();
         let assembler =
@@ -73,8 +80,11 @@ impl Ingestion {
                     None => None,
                     Some(Ok(assembled)) => {
                         let span = span_of(read);
-                        let offered =
-                            offer(&backends, &caller, assembled).instrument(span.clone()).await;
+                        let patience = Instant::now() + ACCEPT_PATIENCE;
+                        let until = deadline.map_or(patience, |deadline| deadline.min(patience));
+                        let offered = offer(&backends, &caller, assembled, until)
+                            .instrument(span.clone())
+                            .await;
                         Some(((offered, span), (Some(assembler), read + 1)))
                     }
                     Some(Err(broken)) => {
@@ -86,8 +96,21 @@ impl Ingestion {
         let finish = |(offered, span): (Offered, Span)| {
             metrics::stage("accept", offered.finish()).instrument(span)
         };
-        let finished = pending.map(finish).buffered(self.backends.config.ingest_window);
-        while_read(finished, self.backends.config.reader_patience())
+        pending.map(finish).buffered(self.backends.config.ingest_window)
+    }
+
+    /// Accepts the documents of one message as those of a stream.
+    async fn ingest_together(
+        &self,
+        request: Request<wire::IngestDocumentsRequest>,
+    ) -> Result<wire::IngestDocumentsResponse, Status> {
+        let caller = Caller::of(&request).map_err(|error| to_status(&error))?;
+        let deadline = self.backends.config.deadline(&request);
+        let messages = convert::documents_in_messages(request.into_inner());
+        let messages = messages.map_err(|error| to_status(&error))?.into_iter().map(Ok);
+        let results = self.accept(caller, futures::stream::iter(messages), Some(deadline));
+        let results = Box::pin(results).try_collect().await?;
+        Ok(wire::IngestDocumentsResponse { results })
     }
 
     async fn get(
@@ -129,22 +152,70 @@ impl Ingestion {
             Ok(stage) => states_of(stage),
             Err(_) => return Err(Error::invalid("stage", "expected pending, indexed or failed")),
         };
+        let mut violations = Violations::default();
+        let selection = convert::selection_from_wire(
+            request.filter,
+            &request.id_prefix,
+            &self.backends.limits,
+            &mut violations,
+        );
+        violations.into_result()?;
+        let size = match request.with_attributes {
+            true => page.size.min(MOST_DESCRIBED),
+            false => page.size,
+        };
         let mut found = Vec::new();
         for shard in corpus.shards() {
             for &state in states {
-                let query = ListQuery { after: after.clone(), limit: page.size, state };
-                found.extend(shard.list(&query, deadline).await?);
+                found.extend(match selection.is_everything() {
+                    true => {
+                        let query = ListQuery { after: after.clone(), limit: size, state };
+                        shard.list(&query, deadline).await?
+                    }
+                    false => {
+                        let selection = Selection { state, ..selection.clone() };
+                        shard.select(&selection, after.as_ref(), size, deadline).await?
+                    }
+                });
             }
         }
         found.sort_by(|a, b| a.document_id.cmp(&b.document_id));
-        let more = found.len() >= page.size;
-        found.truncate(page.size);
+        let more = found.len() >= size;
+        found.truncate(size);
         let next_page_token = match found.last() {
             Some(last) if more => Page::token_after(last.document_id.as_str()),
             _ => String::new(),
         };
-        let documents = found.iter().map(status_to_wire).collect();
+        let mut documents: Vec<_> = found.iter().map(status_to_wire).collect();
+        if request.with_attributes {
+            let shards = Shards::over(&self.backends, corpus);
+            let ids = documents.iter().map(|document| document.id.as_str());
+            let described = Box::pin(Described::of(&shards, ids, deadline)).await?.complete()?;
+            for document in &mut documents {
+                document.title = described.title(&document.id);
+                document.attributes = described.attributes(&document.id);
+            }
+        }
         Ok(wire::ListDocumentsResponse { documents, next_page_token })
+    }
+
+    async fn list_chunks(
+        &self,
+        request: Request<wire::ListChunksRequest>,
+    ) -> Result<wire::ListChunksResponse, Error> {
+        let caller = Caller::of(&request)?;
+        let deadline = self.backends.config.deadline(&request);
+        let request = request.into_inner();
+        let ChunkPage { query, version } = convert::chunk_page_from_wire(&request)?;
+        let corpus = self.corpus(&caller, &request.corpus, deadline).await?;
+        let id = &query.document_id;
+        let listed = corpus.shard_of(id).chunks_of(&query, deadline).await?;
+        let listed = listed.ok_or_else(|| Error::not_found("document", id))?;
+        if version.is_some_and(|version| Some(version) != listed.version) {
+            let problem = format!("document `{id}` was replaced between two pages; begin again");
+            return Err(Error::new(ErrorKind::LostRace, "DOCUMENT_REPLACED", problem));
+        }
+        Ok(convert::chunk_page_to_wire(&corpus.settings().name, id, listed))
     }
 
     async fn watch(
@@ -170,10 +241,35 @@ impl Ingestion {
     ) -> Result<wire::ForgetDocumentsResponse, Error> {
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
-        let (corpus, ids) = convert::forget_from_wire(request.get_ref(), &self.backends.limits)?;
+        let DocumentsToForget { corpus, which, preview } =
+            convert::forget_from_wire(request.into_inner(), &self.backends.limits)?;
         let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
+        let (ids, selected) = match which {
+            WhichDocuments::Named(ids) if preview => {
+                let filter = Filter { documents: ids.clone(), ..Filter::default() };
+                let named = Selection { filter, ..Selection::default() };
+                let there = self.selected(&corpus, &named, deadline).await?;
+                return Ok(preview_of(&ids, &there, ids.len() as u64));
+            }
+            WhichDocuments::Named(ids) => {
+                let selected = ids.len() as u64;
+                (ids, selected)
+            }
+            WhichDocuments::Selected(selection) => {
+                let mut selected = 0;
+                for shard in corpus.shards() {
+                    selected += shard.count_selected(&selection, deadline).await?;
+                }
+                let ids = self.selected(&corpus, &selection, deadline).await?;
+                if preview {
+                    return Ok(preview_of(&ids, &ids, selected));
+                }
+                (ids, selected)
+            }
+        };
         let Erasure { documents, scan, snapshots } = forget(&corpus, &ids, deadline).await?;
         Ok(wire::ForgetDocumentsResponse {
+            selected,
             documents: documents.iter().map(convert_shard::forgotten_to_wire).collect(),
             verified: scan.is_clean(),
             forgotten_at: Some(timestamp_to_wire(self.backends.clock.now())),
@@ -181,6 +277,41 @@ impl Ingestion {
             snapshots: snapshots.into_iter().map(convert_shard::holding_to_wire).collect(),
         })
     }
+}
+
+impl Ingestion {
+    /// Returns the first documents by id that are selected, as many as one call forgets.
+    async fn selected(
+        &self,
+        corpus: &Corpus,
+        selection: &Selection,
+        deadline: Instant,
+    ) -> Result<Vec<DocumentId>, Error> {
+        let most = self.backends.limits.document_ids;
+        let mut selected = Vec::new();
+        for shard in corpus.shards() {
+            let of_shard = shard.select(selection, None, most, deadline).await?;
+            selected.extend(of_shard.into_iter().map(|status| status.document_id));
+        }
+        selected.sort_unstable();
+        selected.truncate(most);
+        Ok(selected)
+    }
+}
+
+/// Returns the receipt that tells what forgetting documents would find. `there` is in order.
+fn preview_of(
+    ids: &[DocumentId],
+    there: &[DocumentId],
+    selected: u64,
+) -> wire::ForgetDocumentsResponse {
+    let document = |id: &DocumentId| wire::ForgottenDocument {
+        document_id: id.to_string(),
+        found: there.binary_search(id).is_ok(),
+        ..wire::ForgottenDocument::default()
+    };
+    let documents = ids.iter().map(document).collect();
+    wire::ForgetDocumentsResponse { documents, selected, ..Default::default() }
 }
 
 /// Forgets documents. Returns the receipt of each in the order of `ids`, and what the scans of
@@ -237,9 +368,13 @@ enum Offered {
     Broken(Status),
 }
 
-async fn offer(backends: &Backends, caller: &Caller, assembled: Assembled) -> Offered {
+async fn offer(
+    backends: &Backends,
+    caller: &Caller,
+    assembled: Assembled,
+    deadline: Instant,
+) -> Offered {
     let Assembled { corpus, id, document, if_there, room: _room } = assembled;
-    let deadline = Instant::now() + ACCEPT_PATIENCE;
     let corpus = match backends.corpora.of(caller).get(&corpus, deadline).await {
         Ok(corpus) => corpus,
         // The stream may bring documents of other corpora, which can be used.
@@ -332,6 +467,8 @@ fn status_to_wire(status: &DocumentStatus) -> wire::DocumentState {
         chunks: count(status.chunks),
         accepted_at: Some(timestamp_to_wire(status.accepted_at)),
         labels: convert::labels_to_wire(&status.labels),
+        title: String::new(),
+        attributes: Vec::new(),
     }
 }
 
@@ -382,7 +519,15 @@ impl IngestService for Ingestion {
         request: Request<Streaming<wire::IngestRequest>>,
     ) -> Result<Response<Self::IngestStream>, Status> {
         let caller = Caller::of(&request).map_err(|error| to_status(&error))?;
-        Ok(Response::new(self.ingest(caller, request.into_inner())))
+        let results = self.accept(caller, request.into_inner(), None);
+        Ok(Response::new(while_read(results, self.backends.config.reader_patience())))
+    }
+
+    async fn ingest_documents(
+        &self,
+        request: Request<wire::IngestDocumentsRequest>,
+    ) -> Result<Response<wire::IngestDocumentsResponse>, Status> {
+        self.ingest_together(request).await.map(Response::new)
     }
 
     async fn get_document(
@@ -397,6 +542,13 @@ impl IngestService for Ingestion {
         request: Request<wire::ListDocumentsRequest>,
     ) -> Result<Response<wire::ListDocumentsResponse>, Status> {
         respond(self.list(request).await)
+    }
+
+    async fn list_chunks(
+        &self,
+        request: Request<wire::ListChunksRequest>,
+    ) -> Result<Response<wire::ListChunksResponse>, Status> {
+        respond(self.list_chunks(request).await)
     }
 
     type WatchIngestionStream = Responses<wire::WatchIngestionResponse>;

@@ -7,11 +7,14 @@
 //! MemoryService                ─┘      └─► one coordinator actor per question ─► strategy
 //! GraphBuilderService ─► a graph builder, in process or in the cluster
 //! ClusterService      ─► the nodes of the cluster
+//! AccessService       ─► what the guard knows of the caller
+//! HTTP front          ─► all of these, as a client in this process
 //! ```
 //!
 //! Handlers convert requests, call a crate behind them and convert the results back. Decisions are
 //! made in those crates.
 
+mod access_service;
 mod backends;
 mod cached_questions;
 pub mod chat_service;
@@ -20,6 +23,8 @@ mod compressed;
 mod config;
 mod corpora;
 mod corpus_service;
+mod described;
+mod front;
 mod ingest_service;
 mod memory_service;
 mod moderation;
@@ -31,11 +36,14 @@ mod role;
 mod scatter;
 mod server;
 mod shards;
+mod strategies;
 mod structure;
 
 pub use backends::{Backends, GatewaySeams};
 pub use config::GatewayConfig;
 pub use corpora::{AllCorpora, CallersCorpora};
+pub use front::HttpListener;
 pub use moderation::{Moderation, Policy};
 pub use role::start;
 pub use server::{GatewayServer, router};
+pub use strategies::strategies;

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clew_cluster::Role;
 use clew_gateway::GatewayConfig;
+use clew_http::HttpConfig;
+use clew_mcp::McpConfig;
 use clew_remote::RemoteEncoderConfig;
 use serde::{Deserialize, Serialize};
 
@@ -12,15 +14,18 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 struct Config {
     gateway: GatewayConfig,
+    http: HttpConfig,
+    mcp: McpConfig,
     remote_encoder: RemoteEncoderConfig,
 }
 
 fn main() -> ExitCode {
     clew_node::service_main(|node, config: Config| {
         clew_node::run(node, [Role::Gateway].into(), async move |node, mut server| {
-            let Config { gateway, remote_encoder } = config;
-            clew_gateway::start(&node, &mut server, gateway, remote_encoder).await?;
-            Ok((server, Vec::new()))
+            let Config { gateway, http, mcp, remote_encoder } = config;
+            let stop = clew_gateway::start(&node, &mut server, gateway, http, mcp, remote_encoder);
+            let stops = stop.await?.into_iter().collect();
+            Ok((server, stops))
         })
     })
 }

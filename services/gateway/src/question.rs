@@ -19,6 +19,7 @@ use tracing::{Instrument, Span};
 
 use crate::Backends;
 use crate::compressed::CompressedMemory;
+use crate::described::Described;
 use crate::structure::CorpusStructure;
 
 /// Report of a coordinator.
@@ -26,7 +27,8 @@ use crate::structure::CorpusStructure;
 pub(crate) enum Event {
     Trace(TraceEvent),
     Text(String),
-    Ended(Result<(Answer, Timing), Error>),
+    /// The answer, with the attributes of the documents that it cites, if they were asked for.
+    Ended(Result<(Answer, Timing, Described), Error>),
 }
 
 /// Number of events that are buffered for a slow client; a strategy takes far fewer steps.
@@ -40,6 +42,8 @@ pub(crate) struct Arguments {
     /// The question's account, which is charged however the question ends.
     pub bill: Bill,
     pub question: Question,
+    /// Whether citations come with the attributes of their documents.
+    pub with_attributes: bool,
     /// Component that infers the time that the question asks about.
     pub inference: Inference,
     pub strategy: &'static dyn Strategy,
@@ -88,6 +92,7 @@ async fn run(arguments: Arguments) {
     let Arguments {
         mut bill,
         mut question,
+        with_attributes,
         inference,
         strategy,
         structure,
@@ -131,8 +136,20 @@ async fn run(arguments: Arguments) {
     let answering = answering.catch_unwind();
     let answering = within(deadline, "answering", async {
         let answer = stopwatch.over(answering).await;
-        let answer = answer.unwrap_or_else(|_panic| Err(Error::internal("the strategy panicked")));
-        answer.map(|answer| (with_cost_of(&account, answer), stopwatch.read()))
+        let answer =
+            answer.unwrap_or_else(|_panic| Err(Error::internal("the strategy panicked")))?;
+        let mut described = Described::default();
+        if with_attributes {
+            let cited = answer.citations.iter().map(|citation| citation.document_id.as_str());
+            // The answer holds without them.
+            match Box::pin(Described::of(&structure.shards, cited, deadline)).await {
+                Ok(of_cited) => described = of_cited.found,
+                Err(error) => {
+                    tracing::warn!(error = error.chain(), "citations come without attributes");
+                }
+            }
+        }
+        Ok((with_cost_of(&account, answer), stopwatch.read(), described))
     });
     tokio::select! {
         // The client left, so nobody wants the answer.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use clew_core::{Error, Limits, SystemClock};
-use clew_node::{Node, NodeServer};
+use clew_http::HttpConfig;
+use clew_mcp::McpConfig;
+use clew_node::{Node, NodeServer, Stop};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
 use clew_remote::{
@@ -13,7 +15,7 @@ use clew_remote::{
 
 use crate::cluster_service::ClusterRpc;
 use crate::server::services;
-use crate::{Backends, GatewayConfig, GatewaySeams};
+use crate::{Backends, GatewayConfig, GatewaySeams, HttpListener};
 
 /// Maximum number of requests in flight on one node that is asked about itself.
 const NODE_CREDITS: u32 = 64;
@@ -23,18 +25,26 @@ const NODE_CREDITS: u32 = 64;
 /// busy, and is low enough that whatever waits there is done within a second or two.
 const SEARCHES_AT_ONCE: usize = 64;
 
-/// Starts the gateway of a cluster: connects to the other roles, and adds the services that clients
-/// call to `server`.
+/// Starts the gateway of a cluster: connects to the other roles, adds the services that clients
+/// call to `server`, and serves them by HTTP as well if that is configured. Roles that offer
+/// services to clients start before. Returns the function that stops HTTP, if it is served.
 ///
 /// # Errors
-/// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid, and
+/// [`clew_core::ErrorKind::Unavailable`] if the address for HTTP is taken.
 pub async fn start(
     node: &Arc<Node>,
     server: &mut NodeServer,
     config: GatewayConfig,
+    http: HttpConfig,
+    mcp: McpConfig,
     remote_encoder: RemoteEncoderConfig,
-) -> Result<(), Error> {
+) -> Result<Option<Stop>, Error> {
     config.validate()?;
+    let http = HttpListener::bind(http, None).await?;
+    if let Some(http) = &http {
+        node.may_listen("http.listen", http.address())?;
+    }
     let seams = seams(node, remote_encoder).await?;
     let corpora = RemoteCorpora::of(node, config.accept_queue_bytes, Limits::of_stored()).await?;
     let accepting = corpora.gate().clone();
@@ -44,7 +54,7 @@ pub async fn start(
     let searching = backends.search_queue.clone();
     node.parts().add(move || searching.node());
     let backends = Arc::new(backends);
-    let (corpora, ingestion, queries, memories, chats, graphs) = services(&backends);
+    let (corpora, ingestion, queries, memories, chats, graphs, access) = services(&backends);
     let service = "clew.cluster.v1.NodeService";
     let nodes = node.pool(None, "nodes", service, NODE_CREDITS).await?;
     server.add(corpora);
@@ -52,12 +62,13 @@ pub async fn start(
     server.add(queries);
     server.add(memories);
     server.add(chats);
+    server.add(access);
     // A node that is a graph builder itself offers its own service.
     if !server.offers::<GraphBuilderServiceServer<GraphBuilderRpc>>() {
         server.add(graphs);
     }
     server.add(ClusterServiceServer::new(ClusterRpc { node: Arc::clone(node), backends, nodes }));
-    Ok(())
+    http.map(|http| http.start(server.services(), server.tls().cloned(), mcp)).transpose()
 }
 
 /// Returns what a gateway works with: components of other roles in this process, or else on other

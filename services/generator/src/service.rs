@@ -10,7 +10,7 @@ use clew_proto::generator::v1 as wire;
 use clew_proto::generator::v1::generator_service_server::GeneratorService;
 use clew_proto::generator::v1::{generate_response, read_response};
 use clew_proto::{respond, to_status};
-use clew_remote::{Received, Told};
+use clew_remote::{ReceivedAccount, Told};
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::{of_request, within};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future, stream};
@@ -68,7 +68,7 @@ impl GeneratorRpc {
         use read_response::Event;
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let message = request.into_inner();
-        let received = Received::of(message.account.as_ref(), self.budget)?;
+        let received = ReceivedAccount::of(message.account.as_ref(), self.budget)?;
         let assignment = convert::read_from_wire(message, &self.limits)?;
         let permit = self.work.try_enter(1)?;
         let reasoner = self.reasoners.reasoner(received.account());

@@ -52,7 +52,9 @@ fn oversized() -> Vec<ingest::IngestRequest> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_documents_are_refused_one_by_one_and_the_stream_goes_on() {
-    let attribute = |name: &str| ingest::Attribute { name: name.to_owned(), value: String::new() };
+    let attribute = |name: &str| ingest::Attribute { name: name.to_owned(), ..Default::default() };
+    let infinite = ingest::Value { kind: Some(ingest::value::Kind::Number(f64::INFINITY)) };
+    let infinite = ingest::Attribute { typed: Some(infinite), ..attribute("a") };
     let cases: Vec<(&str, Vec<ingest::IngestRequest>, &str)> = vec![
         ("empty text", vec![begin("new", "")], "document.text"),
         ("white space only", vec![begin("new", " \n\t ")], "document.text"),
@@ -79,6 +81,19 @@ async fn bad_documents_are_refused_one_by_one_and_the_stream_goes_on() {
         (
             "attribute twice",
             vec![with_document(|d| d.attributes = vec![attribute("a"), attribute("a")])],
+            "document.attributes",
+        ),
+        (
+            "attribute without a value",
+            vec![with_document(|d| {
+                let typed = Some(ingest::Value::default());
+                d.attributes = vec![ingest::Attribute { typed, ..attribute("a") }];
+            })],
+            "document.attributes",
+        ),
+        (
+            "infinite attribute",
+            vec![with_document(|d| d.attributes = vec![infinite.clone()])],
             "document.attributes",
         ),
         (
@@ -323,13 +338,38 @@ async fn bad_requests_about_documents_are_refused() {
     let forget = |ids: Vec<String>| ingest::ForgetDocumentsRequest {
         corpus: "notes".to_owned(),
         document_ids: ids,
+        ..Default::default()
     };
+    let selected = |filter: queries::Filter| ingest::ForgetDocumentsRequest {
+        filter: Some(filter),
+        ..forget(Vec::new())
+    };
+    let of_nothing = queries::Filter {
+        condition: Some(queries::Condition::default()),
+        ..queries::Filter::default()
+    };
+    let by_id = queries::Filter { document_ids: vec!["kept-0".into()], ..Default::default() };
     let many = (0..1001).map(|i| i.to_string()).collect();
     let forgettings = vec![
         ("id twice", forget(vec!["kept-0".into(), "kept-0".into()]), "document_ids[1]"),
         ("no ids", forget(Vec::new()), "document_ids"),
         ("too many ids", forget(many), "document_ids"),
         ("empty id among others", forget(vec!["kept-0".into(), String::new()]), "document_ids[1]"),
+        ("a filter of everything", selected(queries::Filter::default()), "filter"),
+        ("a condition of nothing", selected(of_nothing.clone()), "filter.condition"),
+        (
+            "ids and a filter",
+            ingest::ForgetDocumentsRequest {
+                document_ids: vec!["kept-0".into()],
+                ..selected(by_id)
+            },
+            "document_ids",
+        ),
+        (
+            "line break in the prefix",
+            ingest::ForgetDocumentsRequest { id_prefix: "a\n".into(), ..forget(Vec::new()) },
+            "id_prefix",
+        ),
     ];
     let list = || ingest::ListDocumentsRequest { corpus: "notes".to_owned(), ..Default::default() };
     let lists = vec![
@@ -340,6 +380,16 @@ async fn bad_requests_about_documents_are_refused() {
             "page_token",
         ),
         ("unknown stage", ingest::ListDocumentsRequest { stage: 42, ..list() }, "stage"),
+        (
+            "condition of nothing",
+            ingest::ListDocumentsRequest { filter: Some(of_nothing), ..list() },
+            "filter.condition",
+        ),
+        (
+            "prefix too long",
+            ingest::ListDocumentsRequest { id_prefix: "x".repeat(513), ..list() },
+            "id_prefix",
+        ),
     ];
     on_a_server(|mut raw| async move {
         for (case, request, field) in forgettings {
@@ -456,6 +506,7 @@ async fn what_does_not_exist_is_not_found() {
                 .forget_documents(ingest::ForgetDocumentsRequest {
                     corpus: nowhere(),
                     document_ids: vec![some()],
+                    ..Default::default()
                 })
                 .await
                 .err(),

@@ -2,9 +2,13 @@
 
 use std::process::Command;
 
-use clew_client::Client;
-use clew_core::{Document, ErrorKind, Labels, Query};
+use clew_client::{Client, Credentials};
+use clew_core::{Document, ErrorKind, IfThere, Labels, Query};
+use clew_proto::auth::v1::{Metered, Scope};
+use clew_proto::chat::v1::{ListSessionsRequest, ListUsersRequest};
+use clew_proto::ingest::v1::ListChunksRequest;
 use clew_tls::ClientTls;
+use serde_json::json;
 
 use super::world::World;
 use crate::client::{accept, corpus, create, document, remember, send};
@@ -25,9 +29,31 @@ async fn a_key_opens_its_tenants_corpora_as_far_as_its_scopes_go() {
     assert_eq!(reader.search(&notes, Query::new("bees", 5)).await.unwrap().evidence.len(), 1);
     let refused = reader.forget(&notes, &["plan".parse().unwrap()]).await.unwrap_err();
     assert_eq!((refused.kind(), refused.reason()), (ErrorKind::Denied, "SCOPE_MISSING"));
+    let sent = vec![document("plan", "Another plan.")];
+    let refused = reader.ingest_documents(&notes, sent, IfThere::Replace).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.reason()), (ErrorKind::Denied, "SCOPE_MISSING"));
     assert!(reader.delete_corpus(&notes).await.is_err());
     let writer = world.client(&server, "acme-writer").await;
     accept(&writer, &notes, vec![document("more", "Honey is sold in spring.")]).await;
+    let chunks = ListChunksRequest {
+        corpus: notes.to_string(),
+        document_id: "plan".to_owned(),
+        ..Default::default()
+    };
+    let users = ListUsersRequest { corpus: notes.to_string(), ..Default::default() };
+    let sessions = ListSessionsRequest {
+        corpus: notes.to_string(),
+        user: "ann".to_owned(),
+        ..Default::default()
+    };
+    for refused in [
+        writer.chunks_page(chunks).await.unwrap_err(),
+        writer.users_page(users).await.unwrap_err(),
+        writer.sessions_page(sessions).await.unwrap_err(),
+        writer.strategies(Some(&notes)).await.unwrap_err(),
+    ] {
+        assert_eq!((refused.kind(), refused.reason()), (ErrorKind::Denied, "SCOPE_MISSING"));
+    }
     assert_eq!(
         writer.search(&notes, Query::new("bees", 5)).await.unwrap_err().kind(),
         ErrorKind::Denied
@@ -35,11 +61,8 @@ async fn a_key_opens_its_tenants_corpora_as_far_as_its_scopes_go() {
 
     for credentials in [
         world.credentials("acme-ended"),
-        clew_client::Credentials {
-            api_key: Some("clew_wrong".to_owned()),
-            ..world.credentials("acme")
-        },
-        clew_client::Credentials { api_key: None, ..world.credentials("acme") },
+        Credentials { api_key: Some("clew_wrong".to_owned()), ..world.credentials("acme") },
+        Credentials { api_key: None, ..world.credentials("acme") },
     ] {
         let client = Client::connect_as(&credentials, &server.endpoint, PATIENCE).await.unwrap();
         let refused = client.corpora().await.unwrap_err();
@@ -104,6 +127,46 @@ async fn a_key_shows_what_needs_only_labels_that_it_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn callers_are_told_what_their_own_keys_permit() {
+    let tenant = "[[tenant]]\nname = 'acme'\nrequests_per_second = 5.0\nburst_secs = 20.0\n";
+    let world = World::with(tenant);
+    let server = world.serve();
+    let told = async |key: &str| world.client(&server, key).await.who_am_i().await.unwrap();
+    let acme = told("acme-hr").await;
+    assert!(acme.has_key && !acme.holds_all_labels && acme.expires_at.is_none(), "{acme:?}");
+    assert_eq!((acme.key.as_str(), acme.tenant.as_str()), ("acme-hr", "acme"));
+    assert_eq!(acme.scopes().collect::<Vec<_>>(), [Scope::Read, Scope::Write]);
+    assert_eq!(acme.labels, ["hr"]);
+    let [requests] = acme.quotas.as_slice() else { panic!("{acme:?}") };
+    assert_eq!((requests.metered(), requests.burst), (Metered::Requests, 100.0));
+    // This request is charged already.
+    assert!((98.0..100.0).contains(&requests.left), "{requests:?}");
+    // A key with any one scope is told so.
+    assert_eq!(told("acme-writer").await.scopes().collect::<Vec<_>>(), [Scope::Write]);
+    let other = told("other").await;
+    assert!(other.holds_all_labels && other.labels.is_empty() && other.quotas.is_empty());
+    let operator = told("operator").await;
+    assert_eq!((operator.key.as_str(), operator.tenant.as_str()), ("operator", ""));
+    assert!(!operator.holds_all_labels && operator.scopes.len() == 3, "{operator:?}");
+
+    for key in world.keys.values() {
+        let hash = key.hash().to_string();
+        assert!(!format!("{acme:?}{other:?}{operator:?}").contains(&hash));
+    }
+    let ended = world.client(&server, "acme-ended").await.who_am_i().await.unwrap_err();
+    assert_eq!((ended.kind(), ended.reason()), (ErrorKind::Unauthenticated, "KEY_REFUSED"));
+    let nobody = Credentials { api_key: None, ..world.credentials("acme") };
+    let nobody = Client::connect_as(&nobody, &server.endpoint, PATIENCE).await.unwrap();
+    assert_eq!(nobody.who_am_i().await.unwrap_err().reason(), "KEY_REFUSED");
+
+    let shown = world.run(&server, "acme-hr", &["whoami", "--json"]).done();
+    assert_eq!(shown["scopes"], json!(["read", "write"]));
+    assert_eq!((&shown["labels"], &shown["tenant"]), (&json!(["hr"]), &json!("acme")));
+    let open = Home::new().run_embedded(&["whoami", "--json"]).done();
+    assert_eq!((&open["has_key"], &open["holds_all_labels"]), (&json!(false), &json!(true)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_makes_keys_and_shows_them_to_servers() {
     let world = World::new();
     let server = world.serve();
@@ -121,7 +184,7 @@ async fn the_command_line_makes_keys_and_shows_them_to_servers() {
     let file = world.path("keys.toml");
     let before = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, before + printed["stored"].as_str().unwrap()).unwrap();
-    let credentials = clew_client::Credentials {
+    let credentials = Credentials {
         api_key: Some(printed["key"].as_str().unwrap().to_owned()),
         ..world.credentials("acme")
     };
@@ -214,7 +277,7 @@ async fn a_client_trusts_only_whom_it_should() {
     let stranger = clew_testkit::Authority::new("stranger").unwrap();
     stranger.write(&world.path("stranger.crt")).unwrap();
     let tls = ClientTls { ca: Some(world.path("stranger.crt")), identity: None };
-    let credentials = clew_client::Credentials { tls, ..world.credentials("acme") };
+    let credentials = Credentials { tls, ..world.credentials("acme") };
     let refused = Client::connect_as(&credentials, &server.endpoint, PATIENCE).await.unwrap_err();
     assert_eq!(refused.reason(), "TLS_REFUSED", "{}", refused.chain());
     // A key is not sent in plain text to an encrypted server either.

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clew_auth::ApiKey;
-use clew_client::{Client, Credentials, Wire};
+use clew_client::{Client, Credentials, Services, Wire};
 use clew_cluster::Role;
 use clew_testkit::{Authority, Validity};
 use clew_tls::{ClientTls, NODE_NAME};
 
 use crate::harness::{Home, PATIENCE, Ran, Server};
+use crate::twin::Way;
 
 /// Keys: name, tenant, scopes, and the rest of the entry.
 const KEYS: [(&str, &str, &str, &str); 7] = [
@@ -24,7 +25,7 @@ const KEYS: [(&str, &str, &str, &str); 7] = [
 ];
 
 /// Folder with an authority, a node's certificate and a file of keys.
-pub(super) struct World {
+pub(crate) struct World {
     pub home: Home,
     pub keys: BTreeMap<&'static str, ApiKey>,
 }
@@ -114,6 +115,16 @@ impl World {
 
     pub async fn wire(&self, server: &Server, key: &str) -> Wire {
         Wire::connect(&server.endpoint, &self.credentials(key)).await.unwrap()
+    }
+
+    /// Returns the services of a server, called with a key in the given way.
+    pub async fn services(&self, server: &Server, key: &str, way: Way) -> Services {
+        way.to(server, &self.credentials(key)).await
+    }
+
+    /// Returns a client with a key that calls in the given way.
+    pub async fn client_by(&self, way: Way, server: &Server, key: &str) -> Client {
+        Client::over(self.services(server, key, way).await, PATIENCE)
     }
 
     /// Runs `clew` against a server with a key.

@@ -6,10 +6,11 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use crate::{
-    Accepted, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, ClueQuery,
-    Counts, Document, DocumentId, DocumentStatus, DraftedClues, Erasure, Error, Evidence,
-    ExportPage, GraphQuery, IfThere, ListQuery, ListedMemories, Reembedded, SegmentId, ShardCopy,
-    ShardIndex, SnapshotName, StoredDocument, Subgraph, TreeNode, TreeQuery,
+    Accepted, CandidateQuery, Candidates, CheckQuery, Checked, ChunkListQuery, ChunkRef, ChunkText,
+    ClueQuery, ConversationQuery, Counts, DescribedDocument, Document, DocumentId, DocumentStatus,
+    DraftedClues, Erasure, Error, Evidence, ExportPage, GraphQuery, IfThere, ListQuery,
+    ListedChunks, ListedMemories, Reembedded, SegmentId, Selection, ShardCopy, ShardIndex,
+    SnapshotName, StoredDocument, StoredTurns, Subgraph, TreeNode, TreeQuery,
 };
 
 /// Future that resolves once a document that a shard had room for is committed and synced, or was
@@ -87,11 +88,51 @@ pub trait ShardStore: Send + Sync {
         deadline: Instant,
     ) -> Result<Vec<DocumentStatus>, Error>;
 
+    /// Returns up to `limit` documents that are selected and come after `after`, ordered by id.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
+    async fn select(
+        &self,
+        selection: &Selection,
+        after: Option<&DocumentId>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<DocumentStatus>, Error>;
+
+    /// Returns the number of documents that are selected.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
+    async fn count_selected(&self, selection: &Selection, deadline: Instant) -> Result<u64, Error>;
+
+    /// Returns the titles and attributes of documents, in no particular order, of the version that
+    /// searches find, or else of the newest. Documents that do not exist are left out.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
+    async fn describe(
+        &self,
+        ids: &[DocumentId],
+        deadline: Instant,
+    ) -> Result<Vec<DescribedDocument>, Error>;
+
     /// Returns the totals of the shard.
     ///
     /// # Errors
     /// Returns the errors of the shard.
     async fn counts(&self, deadline: Instant) -> Result<Counts, Error>;
+
+    /// Returns a page of the users, or of the sessions of a user, of whom the shard holds turns, in
+    /// the order of the ids of their turns. Takes as long as those of the page have turns.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
+    async fn conversations(
+        &self,
+        query: &ConversationQuery,
+        deadline: Instant,
+    ) -> Result<Vec<StoredTurns>, Error>;
 }
 
 /// Evidence in a [`Shard`]: searches passages, and reads the tree, the graph and the memories that
@@ -131,6 +172,17 @@ pub trait ShardSearch: Send + Sync {
         wanted: &[ChunkRef],
         deadline: Instant,
     ) -> Result<Vec<(ChunkRef, ChunkText)>, Error>;
+
+    /// Returns a page of the chunks of a document, by ordinal, or `None` if there is no document of
+    /// this id. A page with texts has fewer chunks where the texts are long.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
+    async fn chunks_of(
+        &self,
+        query: &ChunkListQuery,
+        deadline: Instant,
+    ) -> Result<Option<ListedChunks>, Error>;
 
     /// Returns nodes of the tree; none if the corpus has no tree.
     ///

@@ -65,7 +65,7 @@ impl Records {
     fn row(&self, record: &ByteRecord) -> Result<Row, Problem> {
         let mut fields = Vec::with_capacity(record.len());
         for (name, cell) in self.columns.iter().zip(record).filter(|(_, cell)| !cell.is_empty()) {
-            fields.push((name.clone(), Value::Scalar(text(cell)?.to_owned())));
+            fields.push((name.clone(), Value::Scalar(text(cell)?.into())));
         }
         Ok(Row { number: self.number, fields })
     }

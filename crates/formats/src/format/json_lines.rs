@@ -2,12 +2,15 @@
 //!
 //! The known fields are `id`, `text`, `title`, `media_type` and `event_time` (strings), `labels`
 //! (an array of strings, or one string with commas) and `attributes` (an object of scalars). Other
-//! fields become attributes if they are scalars; otherwise the line is refused. `null` counts as
-//! absent, and blank lines are skipped.
+//! fields become attributes if they are scalars; otherwise the line is refused. Numbers and truth
+//! values keep their type. `attribute_types` (an object of strings) names the types of `attributes`
+//! that are written as strings, as an export has them. `null` counts as absent, and blank lines are
+//! skipped.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use serde_json::Value as Json;
+use clew_core::AttributeValue;
+use serde_json::{Map, Value as Json};
 
 use super::Entry;
 use crate::reader::{Reader, Rows};
@@ -85,20 +88,21 @@ impl<R: Read> Lines<R> {
 fn parse(line: &[u8], number: u64) -> Result<Row, Problem> {
     let text = std::str::from_utf8(line).map_err(|_| Problem::Encoding { encoding: "UTF-8" })?;
     match serde_json::from_str(text) {
-        Ok(Json::Object(object)) => {
-            let fields = object
-                .into_iter()
-                .filter_map(|(name, json)| match json {
-                    Json::Object(attributes) if name == "attributes" => {
-                        let fields = attributes
-                            .into_iter()
-                            .filter_map(|(name, json)| Some((name, value(json)?)))
-                            .collect();
-                        Some((name, Value::Attributes(fields)))
+        Ok(Json::Object(mut object)) => {
+            let types = match object.remove(TYPES) {
+                None | Some(Json::Null) => Map::new(),
+                Some(Json::Object(types)) => types,
+                Some(_) => return Err(Problem::Malformed(format!("`{TYPES}` is no object"))),
+            };
+            let mut fields = Vec::with_capacity(object.len());
+            for (name, json) in object {
+                match json {
+                    Json::Object(given) if name == "attributes" => {
+                        fields.push((name, Value::Attributes(attributes(given, &types)?)));
                     }
-                    json => Some((name, value(json)?)),
-                })
-                .collect();
+                    json => fields.extend(value(json).map(|value| (name, value))),
+                }
+            }
             Ok(Row { number, fields })
         }
         Ok(_) => Err(Problem::Malformed("expected a JSON object on each line".to_owned())),
@@ -106,13 +110,50 @@ fn parse(line: &[u8], number: u64) -> Result<Row, Problem> {
     }
 }
 
+/// Field with the types of attributes that are written as strings.
+const TYPES: &str = "attribute_types";
+
+/// Converts attributes, of which some are strings that stand for values of other types.
+fn attributes(
+    given: Map<String, Json>,
+    types: &Map<String, Json>,
+) -> Result<Vec<(String, Value)>, Problem> {
+    let mut attributes = Vec::with_capacity(given.len());
+    for (name, json) in given {
+        let Some(mut value) = value(json) else { continue };
+        if let (Some(kind), Value::Scalar(AttributeValue::Text(text))) = (types.get(&name), &value)
+        {
+            let typed = match kind.as_str() {
+                Some("text") => Some(AttributeValue::from(text.as_str())),
+                Some("integer") => text.parse().ok().map(AttributeValue::Integer),
+                Some("number") => text.parse().ok().and_then(AttributeValue::number),
+                Some("boolean") => text.parse().ok().map(AttributeValue::Boolean),
+                _ => None,
+            };
+            value = Value::Scalar(typed.ok_or_else(|| {
+                Problem::Malformed(format!("the attribute `{name}` is not what `{TYPES}` says"))
+            })?);
+        }
+        attributes.push((name, value));
+    }
+    Ok(attributes)
+}
+
 /// Converts a field's value. Returns `None` for `null`.
 fn value(json: Json) -> Option<Value> {
     Some(match json {
         Json::Null => return None,
-        Json::Bool(truth) => Value::Scalar(truth.to_string()),
-        Json::Number(number) => Value::Scalar(number.to_string()),
-        Json::String(text) => Value::Scalar(text),
+        Json::Bool(truth) => Value::Scalar(truth.into()),
+        Json::Number(number) => Value::Scalar(match number.as_i64() {
+            Some(integer) => AttributeValue::Integer(integer),
+            // An integer beyond 64 bits with a sign would lose digits as a number.
+            None if number.is_u64() => number.to_string().into(),
+            None => match number.as_f64().and_then(AttributeValue::number) {
+                Some(number) => number,
+                None => number.to_string().into(),
+            },
+        }),
+        Json::String(text) => Value::Scalar(text.into()),
         Json::Array(items) => match items.iter().map(|item| item.as_str()).collect() {
             Some::<Vec<&str>>(texts) => {
                 Value::Texts(texts.into_iter().map(str::to_owned).collect())

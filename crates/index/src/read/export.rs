@@ -40,6 +40,7 @@ use crate::table::engine::scan;
 use crate::table::filter;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
+use crate::table::rows::arrays::value_type;
 use crate::table::rows::chunks::ChunkKey;
 use crate::table::rows::nodes::{NodeOwner, StoredNode};
 
@@ -218,13 +219,20 @@ async fn upper_page(snapshot: &Snapshot, after: Option<CorpusTreeKey>) -> Result
 /// Builds rows of documents as they were sent, by the column names that ingestion reads.
 fn documents(stored: &[StoredDocument]) -> Result<RecordBatch> {
     let each = || stored.iter().map(|stored| &stored.document);
-    let mut attributes = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+    let map = || MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+    // Values as texts, and beside them the types of those that are none.
+    let (mut attributes, mut types) = (map(), map());
     for document in each() {
         for (name, value) in &document.attributes {
             attributes.keys().append_value(name.as_str());
-            attributes.values().append_value(value);
+            attributes.values().append_value(value.to_string());
+            if let Some(kind) = value_type(value) {
+                types.keys().append_value(name.as_str());
+                types.values().append_value(kind);
+            }
         }
         attributes.append(true).map_err(failed)?;
+        types.append(true).map_err(failed)?;
     }
     let times = each().map(|document| document.event_time.map(|time| time.to_string()));
     let labels = each().map(|document| {
@@ -238,6 +246,7 @@ fn documents(stored: &[StoredDocument]) -> Result<RecordBatch> {
         ("media_type", texts(each().map(|document| document.media_type.as_str()))),
         ("event_time", Arc::new(times.collect::<StringArray>())),
         ("attributes", Arc::new(attributes.finish())),
+        ("attribute_types", Arc::new(types.finish())),
         ("labels", Arc::new(labels.collect::<StringArray>())),
     ];
     RecordBatch::try_from_iter(columns).map_err(failed)

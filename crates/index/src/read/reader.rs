@@ -7,9 +7,9 @@ use std::time::Duration;
 use arrow::datatypes::Float32Type;
 use bytes::Bytes;
 use clew_core::{
-    Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, Counts,
-    DocumentId, DocumentStatus, EncoderIdentity, ListQuery, MemoryFailure, MemoryPart,
-    MemoryRecord, Reembedded, StoredDocument, Timestamp, Version,
+    Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkKind, ChunkListQuery, ChunkRef,
+    ChunkText, Counts, DocumentId, DocumentStatus, EncoderIdentity, ListQuery, ListedChunks,
+    MemoryFailure, MemoryPart, MemoryRecord, Reembedded, StoredDocument, Timestamp, Version,
 };
 use lancedb::datafusion::prelude::Expr;
 use lancedb::query::{QueryBase, Select};
@@ -17,10 +17,10 @@ use tokio::sync::watch;
 
 use crate::catalogue::groups::Totals;
 use crate::error::{Operation, Result};
-use crate::read::check;
 use crate::read::search::{self, texts};
 use crate::read::table_view::probing::IndexRecall;
 use crate::read::view::Snapshot;
+use crate::read::{check, chunk_list};
 use crate::storage::Storage;
 use crate::storage::erasure_mark::SeenErasure;
 use crate::storage::memories::{MemoryReader, StagedMemory};
@@ -357,6 +357,19 @@ impl ShardView {
     /// Returns a storage error.
     pub async fn chunks(&self, wanted: &[ChunkRef]) -> Result<Vec<(ChunkRef, ChunkText)>> {
         texts::chunks(&self.snapshot(), &self.access, wanted).await
+    }
+
+    /// Returns a page of the chunks of a document, by ordinal, or `None` if there is no document of
+    /// this id. `kind` says of what kind a chunk is, by its ordinal.
+    ///
+    /// # Errors
+    /// Returns a storage error.
+    pub async fn chunks_of(
+        &self,
+        query: &ChunkListQuery,
+        kind: impl Fn(u32) -> ChunkKind,
+    ) -> Result<Option<ListedChunks>> {
+        chunk_list::chunks_of(&self.snapshot(), &self.access, query, kind).await
     }
 
     /// Returns a page of documents, by id.

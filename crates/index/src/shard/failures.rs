@@ -7,7 +7,7 @@ use crate::shard::ShardWriter;
 use crate::table::filter;
 use crate::table::rows;
 use crate::values::facts::FailureFacts;
-use crate::values::failure::Failure;
+use crate::values::failure::FailedAttempt;
 use crate::values::ids::refuse_duplicates;
 
 impl ShardWriter {
@@ -16,7 +16,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns [`crate::Error::Invalid`] if an id occurs twice, or a storage error.
-    pub async fn record_failures(&mut self, failures: Vec<Failure>) -> Result<()> {
+    pub async fn record_failures(&mut self, failures: Vec<FailedAttempt>) -> Result<()> {
         refuse_duplicates(failures.iter().map(|failure| &failure.document_id))?;
         self.begin_write().await?;
         let recorded: Vec<_> =
@@ -40,7 +40,7 @@ impl ShardWriter {
         Ok(())
     }
 
-    fn failure_facts(&self, failure: Failure) -> Option<(DocumentId, FailureFacts)> {
+    fn failure_facts(&self, failure: FailedAttempt) -> Option<(DocumentId, FailureFacts)> {
         let record = self.catalogue.get(&failure.document_id)?;
         let (due, recipe) = match failure.stage {
             Stage::Structuring => (record.structure_due()?, self.settings.wanted().structure?),

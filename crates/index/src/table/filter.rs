@@ -1,12 +1,16 @@
 //! Predicates over table rows, built as expressions: a caller's text is never parsed as SQL.
 
-use clew_core::{CorpusTreeKey, DocumentId, Filter, Labels, Recipe, Timestamp, Version};
+use clew_core::{
+    AttributeName, AttributeTest, AttributeValue, Condition, CorpusTreeKey, DocumentId, Filter,
+    Labels, Recipe, Timestamp, Version,
+};
 use lancedb::datafusion::functions_nested::expr_fn::array_has;
 use lancedb::datafusion::prelude::{Expr, lit};
 use lancedb::expr::col;
 
 use crate::table::column;
-use crate::table::rows::arrays::attribute_text;
+use crate::table::condition::meets;
+use crate::table::rows::arrays::text_attribute;
 
 /// Returns the condition that a search's filter puts on a row of `chunks` or `sources`, or `None`
 /// if there is none.
@@ -16,9 +20,9 @@ pub(crate) fn of_filter(filter: &Filter) -> Option<Expr> {
         conditions.push(documents(&filter.documents));
     }
     for (name, value) in &filter.attributes {
-        let attribute = attribute_text(name.as_str(), value);
-        conditions.push(array_has(col(column::ATTRIBUTES), lit(attribute)));
+        conditions.push(has_attribute(name, value));
     }
+    conditions.extend(filter.condition.as_ref().map(of_condition));
     if let Some(from) = filter.event_time.from {
         conditions.push(col(column::EVENT_TIME).gt_eq(lit(from.as_micros())));
     }
@@ -26,6 +30,25 @@ pub(crate) fn of_filter(filter: &Filter) -> Option<Expr> {
         conditions.push(col(column::EVENT_TIME).lt(lit(until.as_micros())));
     }
     conditions.into_iter().reduce(Expr::and)
+}
+
+/// Returns the condition that a condition on attributes puts on a row. A text that an attribute
+/// must equal is asked for as it is stored, so that the index of attributes is used.
+fn of_condition(condition: &Condition) -> Expr {
+    match condition {
+        Condition::Attribute(name, AttributeTest::Eq(AttributeValue::Text(text))) => {
+            has_attribute(name, text)
+        }
+        Condition::All(parts) => {
+            let all = parts.iter().map(of_condition).reduce(Expr::and);
+            all.unwrap_or_else(|| lit(true))
+        }
+        Condition::Any(_) | Condition::Not(_) | Condition::Attribute(..) => meets(condition),
+    }
+}
+
+fn has_attribute(name: &AttributeName, text: &str) -> Expr {
+    array_has(col(column::ATTRIBUTES), lit(text_attribute(name, text)))
 }
 
 /// Returns the condition that access puts on a row of `chunks` or `sources`, or `None` if there is
@@ -128,13 +151,22 @@ mod tests {
         let filter = Filter {
             documents: vec!["a".parse().unwrap(), "it's".parse().unwrap()],
             attributes: vec![("lang".to_owned().try_into().unwrap(), "rust".to_owned())],
+            condition: Some("year > 2020 and team = storage".parse().unwrap()),
             event_time: TimeRange {
                 from: Some(Timestamp::from_micros(1)),
                 until: Some(Timestamp::from_micros(2)),
             },
         };
         let text = of_filter(&filter).unwrap().to_string();
-        for part in ["document_id IN", "it's", "lang=rust", "event_time >=", "event_time <"] {
+        for part in [
+            "document_id IN",
+            "it's",
+            "lang=rust",
+            "meets_condition",
+            "team=storage",
+            "event_time >=",
+            "event_time <",
+        ] {
             assert!(text.contains(part), "{part} not in {text}");
         }
     }

@@ -10,11 +10,12 @@ pub(crate) mod sources;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, StringArray};
 use arrow::datatypes::{Int64Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use clew_core::{DocumentId, Labels, Timestamp, Version};
+use clew_core::{Attributes, DocumentId, Labels, Timestamp, Version};
 
 use crate::error::{Error, Result};
 use crate::table::column;
 use crate::table::kind::TableKind;
+use crate::table::rows::arrays::{attribute_name, attribute_value};
 
 /// Reader of the columns of stored rows. A value that does not fit counts as damage.
 pub(crate) struct Rows<'a> {
@@ -96,6 +97,25 @@ impl<'a> Rows<'a> {
         let Some(stored) = stored else { return Ok(Labels::default()) };
         // Labels that cannot be read must not count as no labels.
         Labels::parse(stored.split(',')).map_err(|_| self.damaged("labels are damaged"))
+    }
+
+    /// Returns the attributes of a row of `chunks` or `sources`.
+    pub(crate) fn attributes(&self, row: usize) -> Result<Attributes> {
+        let lists = self
+            .column(column::ATTRIBUTES)?
+            .as_list_opt::<i32>()
+            .ok_or_else(|| self.damaged("attributes are no list"))?;
+        let values = lists.value(row);
+        let texts =
+            values.as_string_opt::<i32>().ok_or_else(|| self.damaged("attributes are no texts"))?;
+        let attribute = |text: Option<&str>| {
+            let (name, value) = attribute_name(text.unwrap_or_default())?;
+            Some((name.to_owned().try_into().ok()?, attribute_value(value)?))
+        };
+        texts
+            .iter()
+            .map(|text| attribute(text).ok_or_else(|| self.damaged("an attribute is damaged")))
+            .collect()
     }
 
     /// Returns the labels of each row of `chunks` or `sources`.

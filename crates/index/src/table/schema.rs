@@ -16,8 +16,9 @@ use crate::table::column;
 use crate::table::kind::TableKind;
 use crate::table::vectors::VectorColumn;
 
-/// Version of the schemas below.
-pub(crate) const SCHEMA_VERSION: u32 = 2;
+/// Version of the schemas below. Since version 3, attributes may be integers, numbers and truth
+/// values.
+pub(crate) const SCHEMA_VERSION: u32 = 3;
 /// Oldest version that this release reads.
 const OLDEST_VERSION: u32 = 1;
 pub(crate) const VERSION_KEY: &str = "clew.schema.version";
@@ -220,7 +221,8 @@ fn optional(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, true)
 }
 
-/// Returns the element of the attributes' list: `name=value`. A name contains no `=`.
+/// Returns the element of the attributes' list: `name=text`, or `name:type=value` for other types.
+/// A name contains neither `=` nor `:`.
 pub(crate) fn attribute_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Utf8, true))
 }

@@ -4,7 +4,7 @@ use clew_core::{DocumentId, ErrorKind, Stage, Timestamp, Version};
 
 /// Failed attempt to index a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedAttempt {
     /// The document.
     pub document_id: DocumentId,
     /// Version that was tried.

@@ -18,7 +18,7 @@ async fn marked() -> Fixture {
         (0..40).map(|i| document(&format!("d{i}"), &format!("plain text number {i}"))).collect();
     let mut secret = document("secret", &format!("the {MARKER} lies here\nand {MARKER} there"));
     secret.title = format!("About {MARKER}");
-    secret.attributes.insert("topic".to_owned().try_into().unwrap(), MARKER.to_owned());
+    secret.attributes.insert("topic".to_owned().try_into().unwrap(), MARKER.into());
     documents.push(secret);
     fixture.ingest(documents, 1).await;
     maintain(&mut fixture).await;

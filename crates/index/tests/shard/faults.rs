@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{DocumentState, ErrorKind, ListQuery, SearchMode, Stage, Timestamp};
-use clew_index::{DerivedDocument, Error, Failure, ShardWriter, Storage, Takeover, Tuning};
+use clew_index::{DerivedDocument, Error, FailedAttempt, ShardWriter, Storage, Takeover, Tuning};
 use clew_testkit::{Fault, FaultyStore};
 use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
@@ -107,7 +107,7 @@ async fn take(shard: &mut ShardWriter, step: Step, now: Timestamp) -> clew_index
         Step::Fail(name) => {
             let Some(status) = shard.reader().status(&id(name)) else { panic!("no {name}") };
             if status.state == DocumentState::Pending {
-                let failure = Failure {
+                let failure = FailedAttempt {
                     document_id: id(name),
                     version: status.version,
                     stage: Stage::Embedding,

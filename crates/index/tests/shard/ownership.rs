@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clew_core::{DocumentId, ErrorKind, ListQuery, Novelty, Stage, Timestamp, Version};
 use clew_index::{
-    Error, Failure, MaintenancePlan, MaintenanceStep, ShardWriter, Storage, TableKind, Takeover,
-    Tuning,
+    Error, FailedAttempt, MaintenancePlan, MaintenanceStep, ShardWriter, Storage, TableKind,
+    Takeover, Tuning,
 };
 use futures::TryStreamExt;
 use lancedb::query::{ExecutableQuery, QueryBase};
@@ -113,7 +113,7 @@ async fn write(shard: &mut ShardWriter, write: Write) -> clew_index::Result<()> 
         }
         Write::Failures => {
             let version: Version = shard.reader().status(&id("pending")).unwrap().version;
-            let failure = Failure {
+            let failure = FailedAttempt {
                 document_id: id("pending"),
                 version,
                 stage: Stage::Embedding,

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clew_core::{
-    Access, Document, Filter, Grouping, Hit, Labels, SearchMode, TimeRange, Timestamp,
+    Access, AttributeTest, AttributeValue, Condition, Document, DocumentId, Filter, Grouping, Hit,
+    Labels, SearchMode, Selection, TimeRange, Timestamp,
 };
 use clew_index::{SearchMemory, ShardReader, ShardSettings, Tuning, VectorMemory};
 use proptest::prelude::*;
@@ -52,8 +53,17 @@ impl Spec {
     fn document(&self) -> Document {
         let mut document = document(&format!("d{}", self.name), &self.lines().join("\n"));
         document.labels = Labels::parse(LABELS[self.labels]).unwrap();
-        let colour = (attribute("colour"), COLOURS[self.colour].to_owned());
-        document.attributes = [colour].into_iter().collect();
+        let colour = (attribute("colour"), COLOURS[self.colour].into());
+        document.attributes = [colour, (attribute("time"), self.time.into())].into();
+        // Attributes of one name have values of several types, or are not there.
+        let mixed = match self.name % 5 {
+            0 => Some(AttributeValue::from(self.time.to_string())),
+            1 => Some(AttributeValue::from(self.time)),
+            2 => AttributeValue::number(self.time as f64 + 0.5),
+            3 => Some(AttributeValue::from(self.time > 1)),
+            _ => None,
+        };
+        document.attributes.extend(mixed.map(|value| (attribute("mixed"), value)));
         document.event_time = Some(Timestamp::from_micros(self.time));
         document
     }
@@ -83,12 +93,63 @@ struct Question {
     seed: u8,
     access: usize,
     filter: usize,
+    condition: Option<Condition>,
+    /// Conditions by which documents are selected without a search.
+    others: Vec<Condition>,
     limit: usize,
 }
 
 fn questions() -> impl Strategy<Value = Question> {
-    (any::<u8>(), 0..4_usize, 0..5_usize, prop_oneof![Just(3_usize), Just(500)])
-        .prop_map(|(seed, access, filter, limit)| Question { seed, access, filter, limit })
+    let condition = prop::option::weighted(0.7, conditions());
+    let others = prop::collection::vec(conditions(), 4);
+    let limits = prop_oneof![Just(3_usize), Just(500)];
+    (any::<u8>(), 0..4_usize, 0..5_usize, condition, others, limits).prop_map(
+        |(seed, access, filter, condition, others, limit)| Question {
+            seed,
+            access,
+            filter,
+            condition,
+            others,
+            limit,
+        },
+    )
+}
+
+fn conditions() -> impl Strategy<Value = Condition> {
+    let names = prop::sample::select(vec!["colour", "time", "mixed", "nothing"]);
+    let test =
+        (names, tests()).prop_map(|(name, test)| Condition::Attribute(attribute(name), test));
+    test.prop_recursive(3, 12, 3, |inner| {
+        let several = prop::collection::vec(inner.clone(), 1..4);
+        prop_oneof![
+            several.clone().prop_map(Condition::All),
+            several.prop_map(Condition::Any),
+            inner.prop_map(|inner| Condition::Not(Box::new(inner))),
+        ]
+    })
+}
+
+fn tests() -> impl Strategy<Value = AttributeTest> {
+    let values = prop_oneof![
+        prop::sample::select(COLOURS.to_vec()).prop_map(AttributeValue::from),
+        (0..4_i64).prop_map(|text| AttributeValue::from(text.to_string())),
+        (0..4_i64).prop_map(AttributeValue::from),
+        (0..9_u8).prop_map(|half| AttributeValue::number(f64::from(half) / 2.0).unwrap()),
+        any::<bool>().prop_map(AttributeValue::from),
+    ];
+    let lists = prop::collection::vec(values.clone(), 1..4);
+    prop_oneof![
+        values.clone().prop_map(AttributeTest::Eq),
+        values.clone().prop_map(AttributeTest::Ne),
+        values.clone().prop_map(AttributeTest::Gt),
+        values.clone().prop_map(AttributeTest::Gte),
+        values.clone().prop_map(AttributeTest::Lt),
+        values.prop_map(AttributeTest::Lte),
+        lists.clone().prop_map(AttributeTest::In),
+        lists.prop_map(AttributeTest::Nin),
+        "[edr1]{0,2}".prop_map(AttributeTest::Contains),
+        Just(AttributeTest::Exists),
+    ]
 }
 
 impl Question {
@@ -111,7 +172,7 @@ impl Question {
     }
 
     fn filter(&self) -> Filter {
-        let mut filter = Filter::default();
+        let mut filter = Filter { condition: self.condition.clone(), ..Filter::default() };
         match self.filter {
             1 => filter.attributes = vec![(attribute("colour"), "red".to_owned())],
             2 => filter.event_time.from = Some(Timestamp::from_micros(2)),
@@ -261,6 +322,50 @@ async fn check(
     }
 }
 
+/// Asserts that documents are selected and described as a scan of all that are stored would.
+async fn check_selections(reader: &ShardReader, stored: &BTreeMap<u8, Spec>, question: &Question) {
+    let access = question.access();
+    let view = reader.with_access(&access);
+    let others = question
+        .others
+        .iter()
+        .cloned()
+        .map(|condition| Filter { condition: Some(condition), ..Filter::default() });
+    let filters = others.chain([question.filter(), Filter::default()]);
+    for (filter, prefix) in filters.zip([None, Some("d1"), None, Some("d1"), Some("d"), None]) {
+        let selection = Selection { filter, prefix: prefix.map(id), ..Selection::default() };
+        let expected: BTreeSet<DocumentId> = stored
+            .values()
+            .map(Spec::document)
+            .filter(|document| access.admits(&document.labels) && selection.filter.admits(document))
+            .map(|document| document.id)
+            .filter(|id| prefix.is_none_or(|prefix| id.as_str().starts_with(prefix)))
+            .collect();
+        let told = format!("{selection:?} {access:?}");
+        let counted = view.count_selected(&selection).await.unwrap();
+        assert_eq!(counted, expected.len() as u64, "{told}");
+        let mut selected: Vec<DocumentId> = Vec::new();
+        loop {
+            let page = view.select(&selection, selected.last(), 3).await.unwrap();
+            let is_last = page.len() < 3;
+            selected.extend(page.into_iter().map(|status| status.document_id));
+            if is_last {
+                break;
+            }
+        }
+        assert_eq!(selected, expected.into_iter().collect::<Vec<_>>(), "{told}");
+    }
+    let all: Vec<DocumentId> = (0..24).map(|name| id(&format!("d{name}"))).collect();
+    let described = view.describe(&all).await.unwrap();
+    let described: BTreeMap<_, _> =
+        described.into_iter().map(|one| (one.document_id, one.attributes)).collect();
+    let seen = stored.values().map(Spec::document);
+    let seen = seen.filter(|document| access.admits(&document.labels));
+    let expected: BTreeMap<_, _> =
+        seen.map(|document| (document.id, document.attributes)).collect();
+    assert_eq!(described, expected);
+}
+
 async fn run(steps: Vec<Step>, questions: Vec<Question>, has_room: bool) {
     let tuning = Tuning { index_rows: 20, unindexed_chunks: 1_000, ..Tuning::default() };
     let mut fixture = Fixture::with_tuning(tuning).await;
@@ -299,10 +404,12 @@ async fn run(steps: Vec<Step>, questions: Vec<Question>, has_room: bool) {
         // Between steps, so that views hand on what was read.
         if let Some(question) = questions.get(now % questions.len().max(1)) {
             check(&fixture.reader(), &stored, question, has_all_statistics).await;
+            check_selections(&fixture.reader(), &stored, question).await;
         }
     }
     for question in &questions {
         check(&fixture.reader(), &stored, question, has_all_statistics).await;
+        check_selections(&fixture.reader(), &stored, question).await;
     }
 }
 

@@ -177,8 +177,8 @@ async fn filters_hold_with_and_without_indexes() {
     let mut fixture = Fixture::with_tuning(tuning).await;
     let documents = (0..30).map(|i| {
         let mut document = document(&format!("d{i}"), &format!("apricot number{i}"));
-        document.attributes.insert(attribute("parity"), (i % 2).to_string());
-        document.attributes.insert(attribute("group"), format!("g'{}", i % 3));
+        document.attributes.insert(attribute("parity"), (i % 2).to_string().into());
+        document.attributes.insert(attribute("group"), format!("g'{}", i % 3).into());
         if i < 20 {
             document.event_time = Some(Timestamp::from_micros(i));
         }
@@ -358,7 +358,7 @@ proptest! {
             let documents = names.iter().enumerate().map(|(i, name)| {
                 let mut document = document(name, "apricot");
                 if i == 0 {
-                    document.attributes.insert(attribute("a"), value.clone());
+                    document.attributes.insert(attribute("a"), value.clone().into());
                 }
                 document
             });

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use clew_core::{
-    Accepted, Access, Document, DocumentState, ErrorKind, IfThere, ListQuery, Novelty, Recipe,
-    Recipes, Stage, Timestamp,
+    Accepted, Access, AttributeValue, Document, DocumentState, ErrorKind, Filter, IfThere,
+    ListQuery, Novelty, Recipe, Recipes, Selection, Stage, Timestamp,
 };
-use clew_index::{Error, Failure, Offer, ShardSettings, Tuning};
+use clew_index::{Error, FailedAttempt, Offer, ShardReader, ShardSettings, Tuning};
 
 use crate::fixture::{Fixture, derive, document, id, open, settings, stored};
 
@@ -106,7 +106,7 @@ async fn a_restart_finds_the_state_it_left() {
     let mut fixture = Fixture::new().await;
     fixture.ingest(vec![document("a", "one\ntwo"), document("b", "three")], 1).await;
     fixture.shard.accept(vec![document("b", "four"), document("c", "five")], at(2)).await.unwrap();
-    let failure = Failure {
+    let failure = FailedAttempt {
         document_id: id("c"),
         version: fixture.reader().status(&id("c")).unwrap().version,
         stage: Stage::Embedding,
@@ -133,7 +133,12 @@ async fn the_stored_text_is_the_accepted_text() {
     let mut whole = document("it's \"a\" name; --", "Text mit ü\n\nund Zeilen.\n");
     whole.title = "A title".to_owned();
     whole.event_time = Some(at(-7));
-    whole.attributes.insert("lang".to_owned().try_into().unwrap(), "de='x'".to_owned());
+    let number = AttributeValue::number(-0.5).unwrap();
+    for (name, value) in
+        [("lang", "de='x'".into()), ("n", 3.into()), ("rate", number), ("draft", false.into())]
+    {
+        whole.attributes.insert(name.to_owned().try_into().unwrap(), value);
+    }
     fixture.shard.accept(vec![whole.clone()], at(1)).await.unwrap();
     assert_eq!(stored(&fixture.reader(), &whole.id).await.unwrap().document, whole);
     // A replacement that is due is not visible while the old version is live.
@@ -155,7 +160,7 @@ async fn a_document_that_keeps_failing_is_set_aside_and_holds_nothing_up() {
         let now = attempt * 10;
         let due = fixture.reader().due(at(now), 1, &HashSet::from([id("good")]));
         assert_eq!(due[0].attempts, attempt as u32 - 1);
-        let failure = Failure {
+        let failure = FailedAttempt {
             document_id: id("bad"),
             version: due[0].version,
             stage: Stage::Chunking,
@@ -263,4 +268,58 @@ async fn writes_can_be_driven_from_any_thread() {
     is_send(&fixture.shard.maintain(&clew_index::MaintenancePlan::default(), Default::default()));
     let accepted = tokio::spawn(async move { fixture.shard.accept(Vec::new(), at(1)).await });
     assert!(accepted.await.unwrap().unwrap().is_empty());
+}
+
+/// Until the newest version can be found, a document is selected and described by the older one.
+#[tokio::test]
+async fn a_document_is_selected_by_the_version_that_searches_find() {
+    let mut fixture = Fixture::new().await;
+    let of_year = |name: &str, year: i64| {
+        let mut document = document(name, &format!("{name} of {year}"));
+        document.title = format!("Title of {year}");
+        document.attributes.insert("year".to_owned().try_into().unwrap(), year.into());
+        document
+    };
+    fixture.ingest(vec![of_year("old", 2019), of_year("replaced", 2019)], 1).await;
+    let newer = vec![of_year("replaced", 2024), of_year("new", 2024)];
+    fixture.shard.accept(newer, at(2)).await.unwrap();
+    let selected = async |reader: &ShardReader, condition: &str| {
+        let condition = Some(condition.parse().unwrap());
+        let filter = Filter { condition, ..Filter::default() };
+        let selection = Selection { filter, ..Selection::default() };
+        let selected = reader.with_access(&Access::all()).select(&selection, None, 10).await;
+        let ids = selected.unwrap().into_iter().map(|status| status.document_id.to_string());
+        ids.collect::<Vec<_>>()
+    };
+    let described = async |reader: &ShardReader| {
+        let ids = ["new", "replaced"].map(id);
+        let described = reader.with_access(&Access::all()).describe(&ids).await.unwrap();
+        let mut described: Vec<_> = described
+            .into_iter()
+            .map(|one| {
+                let year = one.attributes.into_values().next().unwrap().to_string();
+                (one.document_id.to_string(), one.title, year)
+            })
+            .collect();
+        described.sort();
+        described
+    };
+    let told =
+        |id: &str, title: &str, year: &str| (id.to_owned(), title.to_owned(), year.to_owned());
+    let reader = fixture.reader();
+    assert_eq!(selected(&reader, "year = 2019").await, ["old", "replaced"]);
+    assert_eq!(selected(&reader, "year = 2024").await, ["new"]);
+    let expected = [told("new", "", "2024"), told("replaced", "Title of 2019", "2019")];
+    assert_eq!(described(&reader).await, expected);
+    let pending = Selection { state: Some(DocumentState::Pending), ..Selection::default() };
+    let view = reader.with_access(&Access::all());
+    assert_eq!(view.count_selected(&pending).await.unwrap(), 2);
+
+    fixture.index_due(2).await;
+    let reader = fixture.reader();
+    assert_eq!(selected(&reader, "year = 2019").await, ["old"]);
+    assert_eq!(selected(&reader, "year = 2024").await, ["new", "replaced"]);
+    let expected =
+        [told("new", "Title of 2024", "2024"), told("replaced", "Title of 2024", "2024")];
+    assert_eq!(described(&reader).await, expected);
 }

@@ -6,9 +6,9 @@ use clew_chat::{
     Item, Recall, Recalled, SpeakerRole, Statement, Turn, TurnAddress, TurnId, Update, turn_filter,
 };
 use clew_core::{
-    AttributeName, Attributes, ChatChoice, ChatSettings, CorpusName, DocumentId, Error, Filter,
-    History, KeyMerging, Labels, Limits, Notes, PassageLayout, Query, ReadingStrategy, TimeUse,
-    Timestamp, Value, Violations,
+    AttributeName, AttributeValue, Attributes, ChatChoice, ChatSettings, CorpusName, DocumentId,
+    Error, Filter, History, KeyMerging, Labels, Limits, Notes, PassageLayout, Query,
+    ReadingStrategy, TimeUse, Timestamp, Value, Violations,
 };
 
 use crate::chat::v1 as wire;
@@ -137,7 +137,7 @@ fn turn_from_wire(
     let mut attributes = Attributes::new();
     for (name, value) in turn.attributes {
         match AttributeName::try_from(name) {
-            Ok(name) => drop(attributes.insert(name, value)),
+            Ok(name) => drop(attributes.insert(name, AttributeValue::Text(value))),
             Err(error) => violations.push(format!("{field}.attributes"), error.message()),
         }
     }
@@ -157,7 +157,11 @@ pub fn turn_to_wire(turn: Turn) -> wire::Turn {
         speaker: turn.speaker,
         text: turn.text,
         time: turn.time.map(timestamp_to_wire),
-        attributes: turn.attributes.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+        attributes: turn
+            .attributes
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.to_string()))
+            .collect(),
     }
 }
 
@@ -635,6 +639,7 @@ pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<ChatQuestion, Er
         evidence_tokens: None,
         memory_use: query::MemoryUse::Unspecified.into(),
         rerank: None,
+        with_attributes: false,
     };
     Ok(ChatQuestion { asked, choice, inference })
 }
@@ -672,7 +677,7 @@ mod tests {
         let time = Some(Timestamp::from_micros(7));
         let (role, speaker, text) = (SpeakerRole::User, "Ada".to_owned(), "Hello".to_owned());
         let id = TurnId { session: "monday".parse().unwrap(), number };
-        let attributes = [("topic".to_owned().try_into().unwrap(), "greeting".to_owned())].into();
+        let attributes = [("topic".to_owned().try_into().unwrap(), "greeting".into())].into();
         Turn { id, role, speaker, text, time, attributes }
     }
 

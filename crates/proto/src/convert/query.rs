@@ -1,11 +1,14 @@
 //! Conversions of the messages of `clew.query.v1`.
 
+use bytes::Bytes;
 use clew_core::{
-    Answer, AttributeName, Citation, CorpusName, Cost, DocumentRange, Error, Evidence, Filter,
-    Grouping, Limits, MemoryUse, Outcome, PointFate, PointState, Query, SearchMode, ShardIndex,
-    Span, Task, TimeRange, Timestamp, Timing, TraceEvent, Version, Violations,
+    Answer, AttributeName, Citation, CorpusName, Cost, DocumentRange, Embedding, Error, Evidence,
+    Filter, Grouping, Limits, MemoryUse, Outcome, PointFate, PointState, Query, SearchMode,
+    ShardIndex, Span, Task, TextKind, TimeRange, Timestamp, Timing, TraceEvent, Version,
+    Violations,
 };
 
+use crate::convert::condition::{condition_from_wire, condition_to_wire};
 use crate::convert::{
     corpus_name, distinct_document_ids, document_id, duration_to_wire,
     optional_timestamp_from_wire, timestamp_from_wire, timestamp_to_wire,
@@ -14,56 +17,78 @@ use crate::query::v1 as wire;
 
 const DEFAULT_K: u32 = 10;
 
-/// Returns the corpus and the query of a Search request, checked against `limits`.
+/// Search as a client asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedSearch {
+    /// Query, checked.
+    pub query: Query,
+    /// Whether the evidence comes with the attributes of its documents.
+    pub with_attributes: bool,
+}
+
+/// Returns the corpus and the content of a Search request, checked against `limits`.
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn search_from_wire(
     request: wire::SearchRequest,
     limits: &Limits,
-) -> Result<(CorpusName, Query), Error> {
+) -> Result<(CorpusName, ReceivedSearch), Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    let query = query_from_wire(request, limits, &mut violations);
+    let search = received_from_wire(request, limits, &mut violations);
+    let (most, got) = (limits.results_with_attributes, search.query.k);
+    if search.with_attributes && got > most {
+        violations.push("k", format!("expected at most {most} with attributes, got {got}"));
+    }
     violations.into_result()?;
     match corpus {
-        Some(corpus) => Ok((corpus, query)),
+        Some(corpus) => Ok((corpus, search)),
         None => Err(Error::internal("a field was neither taken nor refused")),
     }
 }
 
-/// Returns the corpus and the queries of a SearchBatch request, checked against `limits`.
+/// Returns the corpus and the searches of a SearchBatch request, checked against `limits`.
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn search_batch_from_wire(
     request: wire::SearchBatchRequest,
     limits: &Limits,
-) -> Result<(CorpusName, Vec<Query>), Error> {
+) -> Result<(CorpusName, Vec<ReceivedSearch>), Error> {
     let (most, got) = (limits.searches, request.searches.len());
     if !(1..=most).contains(&got) {
         return Err(Error::invalid("searches", format!("expected 1 to {most}, got {got}")));
     }
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    let mut queries = Vec::with_capacity(got);
+    let mut searches = Vec::with_capacity(got);
     for (place, search) in request.searches.into_iter().enumerate() {
         let mut own = Violations::default();
         if !search.corpus.is_empty() && search.corpus != request.corpus {
             own.push("corpus", "expected none, or the corpus of the batch");
         }
-        queries.push(query_from_wire(search, limits, &mut own));
+        searches.push(received_from_wire(search, limits, &mut own));
         violations.take(own.into_result().map_err(|error| in_batch(place, error)));
     }
     violations.into_result()?;
     // As many as one search may return, so that a response has a bound.
-    let (most, got) = (limits.results, queries.iter().map(|query| query.k).sum::<usize>());
-    if got > most {
-        let problem = format!("expected at most {most} items (`k`) together, got {got}");
-        return Err(Error::invalid("searches", problem));
+    let together = |is_counted: fn(&&ReceivedSearch) -> bool| {
+        searches.iter().filter(is_counted).map(|search| search.query.k).sum::<usize>()
+    };
+    let bounds = [
+        (limits.results, together(|_| true), ""),
+        (limits.results_with_attributes, together(|it| it.with_attributes), " with attributes"),
+    ];
+    for (most, got, of_what) in bounds {
+        if got > most {
+            let problem =
+                format!("expected at most {most} items (`k`){of_what} together, got {got}");
+            return Err(Error::invalid("searches", problem));
+        }
     }
     match corpus {
-        Some(corpus) => Ok((corpus, queries)),
+        Some(corpus) => Ok((corpus, searches)),
         None => Err(Error::internal("a field was neither taken nor refused")),
     }
 }
@@ -81,12 +106,13 @@ pub fn in_batch(place: usize, error: Error) -> Error {
     }
 }
 
-/// Returns the query of a Search request, with everything but its corpus checked.
-fn query_from_wire(
+/// Returns the content of a Search request, with everything checked but its corpus and the number
+/// of items with attributes.
+fn received_from_wire(
     request: wire::SearchRequest,
     limits: &Limits,
     violations: &mut Violations,
-) -> Query {
+) -> ReceivedSearch {
     let mode = search_mode_from_wire(request.mode, violations);
     let grouping = grouping_from_wire(request.grouping, violations);
     let filter = filter_from_wire(request.filter.unwrap_or_default(), violations);
@@ -100,7 +126,7 @@ fn query_from_wire(
         rerank: request.rerank.map(|candidates| candidates as usize),
     };
     check_as_sent(&query, limits, "query", violations);
-    query
+    ReceivedSearch { query, with_attributes: request.with_attributes }
 }
 
 /// Checks a query whose fields are among those of a request. Violations have the names that the
@@ -135,6 +161,7 @@ pub fn search_to_wire(corpus: &CorpusName, query: Query) -> wire::SearchRequest 
         grouping: grouping_to_wire(query.grouping).into(),
         exact: query.exact,
         rerank: query.rerank.map(|candidates| u32::try_from(candidates).unwrap_or(u32::MAX)),
+        with_attributes: false,
     }
 }
 
@@ -155,6 +182,7 @@ pub fn filter_to_wire(filter: Filter) -> wire::Filter {
             .into_iter()
             .map(|(name, value)| wire::AttributeMatch { name: name.into(), value })
             .collect(),
+        condition: filter.condition.as_ref().map(condition_to_wire),
         event_time_from: filter.event_time.from.map(timestamp_to_wire),
         event_time_until: filter.event_time.until.map(timestamp_to_wire),
     }
@@ -169,6 +197,9 @@ pub(crate) fn filter_from_wire(filter: wire::Filter, violations: &mut Violations
             attributes.push((name, attribute.value));
         }
     }
+    let condition = filter
+        .condition
+        .and_then(|condition| condition_from_wire("filter.condition", condition, violations));
     let mut time = |field: &str, time: Option<prost_types::Timestamp>| {
         optional_timestamp_from_wire(field, time.as_ref(), violations)
     };
@@ -176,7 +207,29 @@ pub(crate) fn filter_from_wire(filter: wire::Filter, violations: &mut Violations
         from: time("filter.event_time_from", filter.event_time_from),
         until: time("filter.event_time_until", filter.event_time_until),
     };
-    Filter { documents, attributes, event_time }
+    Filter { documents, attributes, condition, event_time }
+}
+
+/// Converts a filter of documents from the wire, which came in the field `filter`, and checks it
+/// against `limits`.
+pub(crate) fn checked_filter_from_wire(
+    filter: Option<wire::Filter>,
+    limits: &Limits,
+    violations: &mut Violations,
+) -> Filter {
+    let filter = filter_from_wire(filter.unwrap_or_default(), violations);
+    let mut own = Violations::default();
+    filter.check("filter", limits, &mut own);
+    if let Err(error) = own.into_result() {
+        for violation in error.violations() {
+            let field = match violation.field.as_str() {
+                "filter.documents" => "filter.document_ids",
+                field => field,
+            };
+            violations.push(field, &violation.description);
+        }
+    }
+    filter
 }
 
 /// Content of a valid Answer request.
@@ -202,6 +255,8 @@ pub struct ReceivedQuestion {
     pub filter: Filter,
     /// Use of compressed memories.
     pub memory_use: MemoryUse,
+    /// Whether citations come with the attributes of their documents.
+    pub with_attributes: bool,
 }
 
 /// Converts a question from the wire, and checks it against `limits`.
@@ -242,9 +297,83 @@ pub fn question_from_wire(
             rerank: query.rerank,
             filter: query.filter,
             memory_use,
+            with_attributes: request.with_attributes,
         }),
         None => Err(Error::internal("a field was neither taken nor refused")),
     }
+}
+
+/// Texts that a client wants to have embedded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextsToEmbed {
+    /// Encoder that embeds them.
+    pub by: EmbedBy,
+    /// Texts, at least one.
+    pub texts: Vec<String>,
+    /// Kind of the texts.
+    pub kind: TextKind,
+}
+
+/// Encoder that a client names.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EmbedBy {
+    /// The encoder of a corpus.
+    Corpus(CorpusName),
+    /// An offered encoder with a model of this name.
+    Model(String),
+    /// The encoder for new corpora.
+    Current,
+}
+
+/// Converts texts to embed from the wire, and checks them against `limits`.
+///
+/// # Errors
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
+pub fn texts_to_embed_from_wire(
+    request: wire::EmbedRequest,
+    limits: &Limits,
+) -> Result<TextsToEmbed, Error> {
+    let wire::EmbedRequest { corpus, model, texts, kind } = request;
+    let mut violations = Violations::default();
+    let by = match (corpus.as_str(), model.as_str()) {
+        ("", "") => Some(EmbedBy::Current),
+        ("", _) => Some(EmbedBy::Model(model)),
+        (_, "") => violations.take(corpus_name(&corpus)).map(EmbedBy::Corpus),
+        _ => {
+            violations.push("model", "expected none beside `corpus`");
+            None
+        }
+    };
+    if !(1..=limits.embedded_texts).contains(&texts.len()) {
+        let (most, got) = (limits.embedded_texts, texts.len());
+        violations.push("texts", format!("expected 1 to {most}, got {got}"));
+    }
+    let most = limits.passage_bytes;
+    let unfit = texts.iter().enumerate().filter(|(_, text)| !(1..=most).contains(&text.len()));
+    for (place, text) in unfit {
+        let problem = format!("expected 1 to {most} bytes, got {}", text.len());
+        violations.push(format!("texts[{place}]"), problem);
+    }
+    let kind = match wire::TextKind::try_from(kind) {
+        Ok(wire::TextKind::Unspecified | wire::TextKind::Passage) => TextKind::Passage,
+        Ok(wire::TextKind::Query) => TextKind::Query,
+        Err(_) => {
+            violations.push("kind", "expected passage or query");
+            TextKind::Passage
+        }
+    };
+    violations.into_result()?;
+    match by {
+        Some(by) => Ok(TextsToEmbed { by, texts, kind }),
+        None => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+/// Converts an embedding for the wire.
+pub fn embedding_to_wire(embedding: Embedding) -> wire::Embedding {
+    let Embedding { vector, tokens, truncated } = embedding;
+    let vector: Bytes = vector.iter().flat_map(|value| value.to_le_bytes()).collect();
+    wire::Embedding { vector, tokens, truncated }
 }
 
 /// Converts the use of compressed memories for the wire.
@@ -346,7 +475,7 @@ pub(crate) fn shards_from_wire(shards: Vec<u32>) -> Vec<ShardIndex> {
     shards.into_iter().map(ShardIndex).collect()
 }
 
-/// Converts evidence for the wire.
+/// Converts evidence for the wire, without attributes.
 pub fn evidence_to_wire(evidence: Evidence) -> wire::Evidence {
     wire::Evidence {
         chunk_id: evidence.chunk_id.to_string(),
@@ -359,10 +488,11 @@ pub fn evidence_to_wire(evidence: Evidence) -> wire::Evidence {
         score: evidence.score,
         dense_score: evidence.dense_score,
         sparse_score: evidence.sparse_score,
+        attributes: Vec::new(),
     }
 }
 
-/// Converts evidence from the wire.
+/// Converts evidence from the wire. Leaves its attributes out.
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming the field if one is invalid.
@@ -546,6 +676,7 @@ pub(crate) fn citation_to_wire(citation: Citation) -> wire::Citation {
         title: citation.title,
         span: Some(span_to_wire(citation.span)),
         quote: citation.quote,
+        attributes: Vec::new(),
     }
 }
 
@@ -598,11 +729,16 @@ mod tests {
         query.filter = Filter {
             documents: vec!["it's".parse().unwrap()],
             attributes: vec![(AttributeName::try_from("a".to_owned()).unwrap(), "b".to_owned())],
+            condition: Some("year >= 2020 and not draft exists".parse().unwrap()),
             event_time: TimeRange { from: Some(Timestamp::from_micros(1)), until: None },
         };
-        let wire = search_to_wire(&corpus, query.clone());
-        let back = search_from_wire(wire, &Limits::default()).unwrap();
-        assert_eq!(back, (corpus, query));
+        for with_attributes in [false, true] {
+            let wire = search_to_wire(&corpus, query.clone());
+            let wire = wire::SearchRequest { with_attributes, ..wire };
+            let back = search_from_wire(wire, &Limits::default()).unwrap();
+            let search = ReceivedSearch { query: query.clone(), with_attributes };
+            assert_eq!(back, (corpus.clone(), search));
+        }
     }
 
     #[test]
@@ -616,7 +752,9 @@ mod tests {
         named.searches[1].corpus = "notes".to_owned();
         for wire in [wire, named] {
             let back = search_batch_from_wire(wire, &Limits::default()).unwrap();
-            assert_eq!(back, (corpus.clone(), queries.clone()));
+            let search = |query| ReceivedSearch { query, with_attributes: false };
+            let searches = queries.iter().cloned().map(search).collect();
+            assert_eq!(back, (corpus.clone(), searches));
         }
     }
 
@@ -645,6 +783,35 @@ mod tests {
         assert_eq!(fields("notes", vec![search(); 33]), ["searches"]);
         let many = wire::SearchRequest { k: Some(501), ..search() };
         assert_eq!(fields("notes", vec![many; 2]), ["searches"]);
+        let heavy = wire::SearchRequest { k: Some(101), with_attributes: true, ..search() };
+        assert_eq!(fields("notes", vec![heavy; 2]), ["searches"]);
+    }
+
+    #[test]
+    fn texts_to_embed_name_one_encoder_and_have_bounds() {
+        let limits = Limits { embedded_texts: 2, passage_bytes: 4, ..Limits::default() };
+        let request = |corpus: &str, model: &str, texts: &[&str]| wire::EmbedRequest {
+            corpus: corpus.to_owned(),
+            model: model.to_owned(),
+            texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+            kind: wire::TextKind::Query.into(),
+        };
+        let by = |corpus, model| {
+            let request = request(corpus, model, &["a"]);
+            texts_to_embed_from_wire(request, &limits).unwrap().by
+        };
+        assert_eq!(by("", ""), EmbedBy::Current);
+        assert_eq!(by("", "Mini"), EmbedBy::Model("Mini".to_owned()));
+        assert_eq!(by("notes", ""), EmbedBy::Corpus("notes".parse().unwrap()));
+        let at_fault = |request| {
+            let error = texts_to_embed_from_wire(request, &limits).unwrap_err();
+            error.violations().iter().map(|at| at.field.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(at_fault(request("notes", "Mini", &[])), ["model", "texts"]);
+        assert_eq!(at_fault(request("", "", &["", "12345"])), ["texts[0]", "texts[1]"]);
+        assert_eq!(at_fault(request("No", "", &["a", "b", "c"])), ["corpus", "texts"]);
+        let odd = wire::EmbedRequest { kind: 9, ..request("", "", &["a"]) };
+        assert_eq!(at_fault(odd), ["kind"]);
     }
 
     #[test]
@@ -661,6 +828,20 @@ mod tests {
         let error = search_from_wire(request, &Limits::default()).unwrap_err();
         let fields = error.fields_at_fault();
         assert_eq!(fields, ["corpus", "mode", "grouping", "query", "k", "rerank"]);
+
+        let request = wire::SearchRequest {
+            corpus: "notes".to_owned(),
+            query: "who?".to_owned(),
+            k: Some(201),
+            with_attributes: true,
+            filter: Some(wire::Filter {
+                condition: Some(wire::Condition::default()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let error = search_from_wire(request, &Limits::default()).unwrap_err();
+        assert_eq!(error.fields_at_fault(), ["filter.condition", "k"]);
 
         let twice = wire::Filter {
             document_ids: vec!["a".to_owned(), "a".to_owned()],

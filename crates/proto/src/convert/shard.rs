@@ -6,7 +6,9 @@
 mod admin;
 mod document;
 mod erasure;
+mod listing;
 mod query;
+mod select;
 mod status;
 mod structure;
 
@@ -22,11 +24,19 @@ pub use self::erasure::{
     erasure_from_wire, erasure_to_wire, forget_from_wire, forgotten_from_wire, forgotten_to_wire,
     holding_to_wire, scan_to_wire,
 };
+pub use self::listing::{
+    chunk_list_from_wire, chunk_list_to_wire, conversations_from_wire, conversations_to_wire,
+    listed_chunks_from_wire, listed_chunks_to_wire, stored_turns_from_wire, stored_turns_to_wire,
+};
 pub use self::query::{
     candidates_batch_from_wire, candidates_batch_to_wire, candidates_from_wire, candidates_to_wire,
     chunk_refs_from_wire, chunk_refs_to_wire, chunks_from_wire, chunks_to_wire,
     clue_query_from_wire, clue_query_to_wire, drafted_from_wire, drafted_to_wire, found_by_search,
     found_for_all_to_wire, found_from_wire, found_to_wire,
+};
+pub use self::select::{
+    SelectAsked, describe_from_wire, describe_to_wire, described_from_wire, described_to_wire,
+    select_from_wire, select_to_wire,
 };
 pub use self::status::{
     counts_from_wire, counts_to_wire, list_from_wire, list_to_wire, status_from_wire,

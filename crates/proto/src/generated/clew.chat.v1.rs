@@ -301,6 +301,90 @@ pub struct ListTurnsResponse {
     #[prost(string, repeated, tag = "4")]
     pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Request of ListUsers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListUsersRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+    /// Only users whose ids begin with this; empty means all.
+    #[prost(string, tag = "2")]
+    pub prefix: ::prost::alloc::string::String,
+    /// Maximum users of one page: at most 1000; 0 means 100.
+    #[prost(uint32, tag = "3")]
+    pub page_size: u32,
+    /// next_page_token of the previous page; empty for the first page.
+    #[prost(string, tag = "4")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// Response of ListUsers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListUsersResponse {
+    /// The users, in the order of the ids of their turns.
+    #[prost(message, repeated, tag = "1")]
+    pub users: ::prost::alloc::vec::Vec<ChatUser>,
+    /// Token of the next page; empty on the last page.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// User of whom turns are stored.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChatUser {
+    /// Id of the user.
+    #[prost(string, tag = "1")]
+    pub user: ::prost::alloc::string::String,
+    /// Number of stored turns.
+    #[prost(uint64, tag = "2")]
+    pub turns: u64,
+    /// Time at which the first of them was stored. A turn that is corrected is stored at the time of the correction.
+    #[prost(message, optional, tag = "3")]
+    pub first_stored_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Time at which the last of them was stored.
+    #[prost(message, optional, tag = "4")]
+    pub last_stored_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Request of ListSessions.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSessionsRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+    /// Id of the user, as in AppendTurnsRequest.
+    #[prost(string, tag = "2")]
+    pub user: ::prost::alloc::string::String,
+    /// Maximum sessions of one page: at most 1000; 0 means 100.
+    #[prost(uint32, tag = "3")]
+    pub page_size: u32,
+    /// next_page_token of the previous page; empty for the first page.
+    #[prost(string, tag = "4")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// Response of ListSessions.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSessionsResponse {
+    /// The sessions, in the order of the ids of their turns.
+    #[prost(message, repeated, tag = "1")]
+    pub sessions: ::prost::alloc::vec::Vec<ChatSession>,
+    /// Token of the next page; empty on the last page.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// Session of which turns are stored.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChatSession {
+    /// Id of the session.
+    #[prost(string, tag = "1")]
+    pub session: ::prost::alloc::string::String,
+    /// Number of stored turns.
+    #[prost(uint64, tag = "2")]
+    pub turns: u64,
+    /// Time at which the first of them was stored. A turn that is corrected is stored at the time of the correction.
+    #[prost(message, optional, tag = "3")]
+    pub first_stored_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Time at which the last of them was stored.
+    #[prost(message, optional, tag = "4")]
+    pub last_stored_at: ::core::option::Option<::prost_types::Timestamp>,
+}
 /// Request of ForgetTurns.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ForgetTurnsRequest {
@@ -857,6 +941,59 @@ pub mod chat_service_client {
                 .insert(GrpcMethod::new("clew.chat.v1.ChatService", "ListTurns"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Returns a page of the users of whom turns are stored. Turns that need an access label which the caller does not
+        /// hold do not count, and a user of whom there are no others is left out. Takes as long as the users of the page have
+        /// turns. Only reads and may be repeated. Fails with INVALID_ARGUMENT, NOT_FOUND (the corpus).
+        pub async fn list_users(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListUsersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListUsersResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.chat.v1.ChatService/ListUsers",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.chat.v1.ChatService", "ListUsers"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns a page of the sessions of a user, as ListUsers does of users; none if nothing is stored of the user. Only
+        /// reads and may be repeated. Fails with INVALID_ARGUMENT, NOT_FOUND (the corpus).
+        pub async fn list_sessions(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSessionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSessionsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.chat.v1.ChatService/ListSessions",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.chat.v1.ChatService", "ListSessions"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Forgets turns, down to the bytes on disk: the named ones of a session, those that a filter admits, those that a
         /// search finds, a whole session, or everything that is stored of a user. Returns a receipt once nothing is left.
         /// Idempotent, except with `about`: once the turns are gone, the same search finds others. Fails with
@@ -944,6 +1081,25 @@ pub mod chat_service_server {
             &self,
             request: tonic::Request<super::ListTurnsRequest>,
         ) -> std::result::Result<tonic::Response<Self::ListTurnsStream>, tonic::Status>;
+        /// Returns a page of the users of whom turns are stored. Turns that need an access label which the caller does not
+        /// hold do not count, and a user of whom there are no others is left out. Takes as long as the users of the page have
+        /// turns. Only reads and may be repeated. Fails with INVALID_ARGUMENT, NOT_FOUND (the corpus).
+        async fn list_users(
+            &self,
+            request: tonic::Request<super::ListUsersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListUsersResponse>,
+            tonic::Status,
+        >;
+        /// Returns a page of the sessions of a user, as ListUsers does of users; none if nothing is stored of the user. Only
+        /// reads and may be repeated. Fails with INVALID_ARGUMENT, NOT_FOUND (the corpus).
+        async fn list_sessions(
+            &self,
+            request: tonic::Request<super::ListSessionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSessionsResponse>,
+            tonic::Status,
+        >;
         /// Forgets turns, down to the bytes on disk: the named ones of a session, those that a filter admits, those that a
         /// search finds, a whole session, or everything that is stored of a user. Returns a receipt once nothing is left.
         /// Idempotent, except with `about`: once the turns are gone, the same search finds others. Fails with
@@ -1218,6 +1374,96 @@ pub mod chat_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.chat.v1.ChatService/ListUsers" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListUsersSvc<T: ChatService>(pub Arc<T>);
+                    impl<
+                        T: ChatService,
+                    > tonic::server::UnaryService<super::ListUsersRequest>
+                    for ListUsersSvc<T> {
+                        type Response = super::ListUsersResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListUsersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ChatService>::list_users(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListUsersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.chat.v1.ChatService/ListSessions" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSessionsSvc<T: ChatService>(pub Arc<T>);
+                    impl<
+                        T: ChatService,
+                    > tonic::server::UnaryService<super::ListSessionsRequest>
+                    for ListSessionsSvc<T> {
+                        type Response = super::ListSessionsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSessionsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ChatService>::list_sessions(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSessionsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -5,7 +5,7 @@ pub struct Filter {
     /// Only these documents, at most 1000, each once; empty means all.
     #[prost(string, repeated, tag = "1")]
     pub document_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Only documents with each of these attributes.
+    /// Only documents with each of these attributes, as texts.
     #[prost(message, repeated, tag = "2")]
     pub attributes: ::prost::alloc::vec::Vec<AttributeMatch>,
     /// Earliest event time, included. If a bound is set, documents without an event time are not found.
@@ -14,6 +14,59 @@ pub struct Filter {
     /// Latest event time, excluded.
     #[prost(message, optional, tag = "4")]
     pub event_time_until: ::core::option::Option<::prost_types::Timestamp>,
+    /// Only documents whose attributes meet this condition: at most 16 levels, 256 conditions, 1000 values, and 64 KiB of
+    /// names and values.
+    #[prost(message, optional, tag = "5")]
+    pub condition: ::core::option::Option<Condition>,
+}
+/// Condition on the attributes of a document. It is either true or false of every document.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Condition {
+    /// Kind of condition. Exactly one is set.
+    #[prost(oneof = "condition::Kind", tags = "1, 2, 3, 4")]
+    pub kind: ::core::option::Option<condition::Kind>,
+}
+/// Nested message and enum types in `Condition`.
+pub mod condition {
+    /// Kind of condition. Exactly one is set.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// True if all of these are, at least one.
+        #[prost(message, tag = "1")]
+        AllOf(super::Conditions),
+        /// True if at least one of these is.
+        #[prost(message, tag = "2")]
+        AnyOf(super::Conditions),
+        /// True if this one is not.
+        #[prost(message, tag = "3")]
+        Negated(::prost::alloc::boxed::Box<super::Condition>),
+        /// True if this comparison is.
+        #[prost(message, tag = "4")]
+        Comparison(super::Comparison),
+    }
+}
+/// List of conditions.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Conditions {
+    /// The conditions.
+    #[prost(message, repeated, tag = "1")]
+    pub conditions: ::prost::alloc::vec::Vec<Condition>,
+}
+/// Comparison of an attribute of a document. It is false of a document that does not have the attribute, whatever the
+/// operator: to find those documents as well, negate a comparison by OPERATOR_EQ or OPERATOR_IN. Integers and numbers
+/// compare by value, texts by their characters. A value of another type than the given one is not equal to it, not less
+/// and not greater.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Comparison {
+    /// Name of the attribute.
+    #[prost(string, tag = "1")]
+    pub attribute: ::prost::alloc::string::String,
+    /// Operator.
+    #[prost(enumeration = "Operator", tag = "2")]
+    pub operator: i32,
+    /// Values to compare with: one, or at least one for OPERATOR_IN and OPERATOR_NIN, or none for OPERATOR_EXISTS.
+    #[prost(message, repeated, tag = "3")]
+    pub values: ::prost::alloc::vec::Vec<super::super::ingest::v1::Value>,
 }
 /// Attribute that a document must have.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -77,6 +130,9 @@ pub struct SearchRequest {
     /// costs tokens (`Cost.reranked_tokens`).
     #[prost(uint32, optional, tag = "8")]
     pub rerank: ::core::option::Option<u32>,
+    /// Whether each item of evidence comes with the attributes of its document. Then `k` is at most 200.
+    #[prost(bool, tag = "9")]
+    pub with_attributes: bool,
 }
 /// Passage that was found, whole and from one version of its document.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -112,6 +168,9 @@ pub struct Evidence {
     /// BM25 score; absent if the text index was not searched.
     #[prost(float, optional, tag = "10")]
     pub sparse_score: ::core::option::Option<f32>,
+    /// Attributes of the document, by name, if they were asked for.
+    #[prost(message, repeated, tag = "11")]
+    pub attributes: ::prost::alloc::vec::Vec<super::super::ingest::v1::Attribute>,
 }
 /// Response of Search.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -135,8 +194,8 @@ pub struct SearchBatchRequest {
     /// Name of the corpus.
     #[prost(string, tag = "1")]
     pub corpus: ::prost::alloc::string::String,
-    /// The searches, 1 to 32, each with settings of its own. Together they may ask for at most 1000 items (`k`). The corpus
-    /// of each is empty, or the corpus of the batch.
+    /// The searches, 1 to 32, each with settings of its own. Together they may ask for at most 1000 items (`k`), and for at
+    /// most 200 with attributes. The corpus of each is empty, or the corpus of the batch.
     #[prost(message, repeated, tag = "2")]
     pub searches: ::prost::alloc::vec::Vec<SearchRequest>,
 }
@@ -150,6 +209,55 @@ pub struct SearchBatchResponse {
     /// Time of the whole batch, by parts.
     #[prost(message, optional, tag = "2")]
     pub timing: ::core::option::Option<Timing>,
+}
+/// Request of Embed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EmbedRequest {
+    /// Name of the corpus whose encoder embeds. Empty if `model` is set; if neither is set, the encoder for new corpora
+    /// embeds.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+    /// Name of an embedding model that the encoders offer, such as `all-MiniLM-L6-v2`; not with `corpus`.
+    #[prost(string, tag = "2")]
+    pub model: ::prost::alloc::string::String,
+    /// Texts, 1 to 128, of 1 byte to 64 KiB each. If a text is longer than the model reads, only its beginning counts.
+    #[prost(string, repeated, tag = "3")]
+    pub texts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Kind of the texts.
+    #[prost(enumeration = "TextKind", tag = "4")]
+    pub kind: i32,
+}
+/// Response of Embed.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EmbedResponse {
+    /// Name of the model.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+    /// Dimension of its vectors.
+    #[prost(uint32, tag = "2")]
+    pub dimension: u32,
+    /// One embedding for each text, in order.
+    #[prost(message, repeated, tag = "3")]
+    pub embeddings: ::prost::alloc::vec::Vec<Embedding>,
+    /// Cost of the embeddings. Texts of kind TEXT_KIND_QUERY whose vectors are cached cost nothing.
+    #[prost(message, optional, tag = "4")]
+    pub cost: ::core::option::Option<Cost>,
+    /// Time of the request, by parts.
+    #[prost(message, optional, tag = "5")]
+    pub timing: ::core::option::Option<Timing>,
+}
+/// Embedding of one text.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Embedding {
+    /// Unit vector: `dimension` 32-bit floats, little-endian.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub vector: ::prost::bytes::Bytes,
+    /// Tokens that were read, special tokens included; 0 if the vector was cached.
+    #[prost(uint32, tag = "2")]
+    pub tokens: u32,
+    /// Whether the text was longer than the model reads, so that its end was ignored.
+    #[prost(bool, tag = "3")]
+    pub truncated: bool,
 }
 /// Request of Answer.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -187,6 +295,44 @@ pub struct AnswerRequest {
     /// Absent means no reranking. Refused with INVALID_ARGUMENT if no reranker is configured.
     #[prost(uint32, optional, tag = "10")]
     pub rerank: ::core::option::Option<u32>,
+    /// Whether each citation comes with the attributes of its document, such as `url`.
+    #[prost(bool, tag = "11")]
+    pub with_attributes: bool,
+}
+/// Request of ListStrategies.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListStrategiesRequest {
+    /// Name of the corpus to be asked; empty for none in particular.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+}
+/// Response of ListStrategies.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListStrategiesResponse {
+    /// The strategies, the default first.
+    #[prost(message, repeated, tag = "1")]
+    pub strategies: ::prost::alloc::vec::Vec<Strategy>,
+}
+/// Way of answering a question.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Strategy {
+    /// Name, for AnswerRequest.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Description in one line.
+    #[prost(string, tag = "2")]
+    pub description: ::prost::alloc::string::String,
+    /// Data that it needs. Compressed memories are never needed: a strategy that asks them goes without where there are
+    /// none. Neither is a language model: rules take its place.
+    #[prost(enumeration = "StrategyNeeds", tag = "3")]
+    pub needs: i32,
+    /// Approximate or maximum number of searches for a question, and of calls if a language model is configured; for a
+    /// person.
+    #[prost(string, tag = "4")]
+    pub cost: ::prost::alloc::string::String,
+    /// Whether this server can answer with it: from the corpus of the request, or else from one that has what it needs.
+    #[prost(bool, tag = "5")]
+    pub can_run: bool,
 }
 /// One message of the Answer response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -483,7 +629,7 @@ pub struct Reflected {
     pub missing: ::prost::alloc::string::String,
 }
 /// Quoted byte range of a stored document.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Citation {
     /// Id of the document.
     #[prost(string, tag = "1")]
@@ -500,6 +646,10 @@ pub struct Citation {
     /// The text of that range.
     #[prost(string, tag = "5")]
     pub quote: ::prost::alloc::string::String,
+    /// Attributes of the document, by name, if they were asked for: of the first 200 documents that are cited. None if the
+    /// document is gone by then.
+    #[prost(message, repeated, tag = "6")]
+    pub attributes: ::prost::alloc::vec::Vec<super::super::ingest::v1::Attribute>,
 }
 /// Cost of answering a question, or of a part of that work.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -677,6 +827,141 @@ impl Grouping {
             "GROUPING_UNSPECIFIED" => Some(Self::Unspecified),
             "GROUPING_CHUNKS" => Some(Self::Chunks),
             "GROUPING_DOCUMENTS" => Some(Self::Documents),
+            _ => None,
+        }
+    }
+}
+/// Operator of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Operator {
+    /// Not set; refused.
+    Unspecified = 0,
+    /// The attribute equals the value.
+    Eq = 1,
+    /// The document has the attribute, and it does not equal the value.
+    Ne = 2,
+    /// The attribute is greater than the value, a number or a text.
+    Gt = 3,
+    /// The attribute is greater than the value or equals it.
+    Gte = 4,
+    /// The attribute is less than the value.
+    Lt = 5,
+    /// The attribute is less than the value or equals it.
+    Lte = 6,
+    /// The attribute equals one of the values.
+    In = 7,
+    /// The document has the attribute, and it equals none of the values.
+    Nin = 8,
+    /// The attribute is a text that contains the value, a text, letter by letter.
+    Contains = 9,
+    /// The document has the attribute.
+    Exists = 10,
+}
+impl Operator {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OPERATOR_UNSPECIFIED",
+            Self::Eq => "OPERATOR_EQ",
+            Self::Ne => "OPERATOR_NE",
+            Self::Gt => "OPERATOR_GT",
+            Self::Gte => "OPERATOR_GTE",
+            Self::Lt => "OPERATOR_LT",
+            Self::Lte => "OPERATOR_LTE",
+            Self::In => "OPERATOR_IN",
+            Self::Nin => "OPERATOR_NIN",
+            Self::Contains => "OPERATOR_CONTAINS",
+            Self::Exists => "OPERATOR_EXISTS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OPERATOR_UNSPECIFIED" => Some(Self::Unspecified),
+            "OPERATOR_EQ" => Some(Self::Eq),
+            "OPERATOR_NE" => Some(Self::Ne),
+            "OPERATOR_GT" => Some(Self::Gt),
+            "OPERATOR_GTE" => Some(Self::Gte),
+            "OPERATOR_LT" => Some(Self::Lt),
+            "OPERATOR_LTE" => Some(Self::Lte),
+            "OPERATOR_IN" => Some(Self::In),
+            "OPERATOR_NIN" => Some(Self::Nin),
+            "OPERATOR_CONTAINS" => Some(Self::Contains),
+            "OPERATOR_EXISTS" => Some(Self::Exists),
+            _ => None,
+        }
+    }
+}
+/// Kind of a text. Some models embed questions and passages differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TextKind {
+    /// Not set: as TEXT_KIND_PASSAGE.
+    Unspecified = 0,
+    /// A text that is to be found.
+    Passage = 1,
+    /// A text to search with.
+    Query = 2,
+}
+impl TextKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TEXT_KIND_UNSPECIFIED",
+            Self::Passage => "TEXT_KIND_PASSAGE",
+            Self::Query => "TEXT_KIND_QUERY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TEXT_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "TEXT_KIND_PASSAGE" => Some(Self::Passage),
+            "TEXT_KIND_QUERY" => Some(Self::Query),
+            _ => None,
+        }
+    }
+}
+/// Data that a strategy needs of a corpus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum StrategyNeeds {
+    /// Not set.
+    Unspecified = 0,
+    /// Chunks, which every corpus has.
+    Chunks = 1,
+    /// Chunks and the tree of summaries.
+    Tree = 2,
+    /// Chunks and the graph of entities.
+    Graph = 3,
+}
+impl StrategyNeeds {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "STRATEGY_NEEDS_UNSPECIFIED",
+            Self::Chunks => "STRATEGY_NEEDS_CHUNKS",
+            Self::Tree => "STRATEGY_NEEDS_TREE",
+            Self::Graph => "STRATEGY_NEEDS_GRAPH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "STRATEGY_NEEDS_UNSPECIFIED" => Some(Self::Unspecified),
+            "STRATEGY_NEEDS_CHUNKS" => Some(Self::Chunks),
+            "STRATEGY_NEEDS_TREE" => Some(Self::Tree),
+            "STRATEGY_NEEDS_GRAPH" => Some(Self::Graph),
             _ => None,
         }
     }
@@ -1009,6 +1294,57 @@ pub mod query_service_client {
                 .insert(GrpcMethod::new("clew.query.v1.QueryService", "Answer"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Embeds texts with the encoder of a corpus or with one that is named, for clients that compare vectors themselves.
+        /// Charged to the tenant's quotas as a search is. Fails with INVALID_ARGUMENT (an encoder that is not offered is named
+        /// with those that are), NOT_FOUND (the corpus), FAILED_PRECONDITION with the reason ENCODER_MISMATCH if no encoder
+        /// offers the model of the corpus now, RESOURCE_EXHAUSTED, UNAVAILABLE, DEADLINE_EXCEEDED.
+        pub async fn embed(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EmbedRequest>,
+        ) -> std::result::Result<tonic::Response<super::EmbedResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.query.v1.QueryService/Embed",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.query.v1.QueryService", "Embed"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns the strategies of answering, the default first. Fails with INVALID_ARGUMENT, and with NOT_FOUND if a corpus
+        /// is named that does not exist.
+        pub async fn list_strategies(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListStrategiesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListStrategiesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.query.v1.QueryService/ListStrategies",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.query.v1.QueryService", "ListStrategies"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1053,6 +1389,23 @@ pub mod query_service_server {
             &self,
             request: tonic::Request<super::AnswerRequest>,
         ) -> std::result::Result<tonic::Response<Self::AnswerStream>, tonic::Status>;
+        /// Embeds texts with the encoder of a corpus or with one that is named, for clients that compare vectors themselves.
+        /// Charged to the tenant's quotas as a search is. Fails with INVALID_ARGUMENT (an encoder that is not offered is named
+        /// with those that are), NOT_FOUND (the corpus), FAILED_PRECONDITION with the reason ENCODER_MISMATCH if no encoder
+        /// offers the model of the corpus now, RESOURCE_EXHAUSTED, UNAVAILABLE, DEADLINE_EXCEEDED.
+        async fn embed(
+            &self,
+            request: tonic::Request<super::EmbedRequest>,
+        ) -> std::result::Result<tonic::Response<super::EmbedResponse>, tonic::Status>;
+        /// Returns the strategies of answering, the default first. Fails with INVALID_ARGUMENT, and with NOT_FOUND if a corpus
+        /// is named that does not exist.
+        async fn list_strategies(
+            &self,
+            request: tonic::Request<super::ListStrategiesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListStrategiesResponse>,
+            tonic::Status,
+        >;
     }
     /// Finds evidence and answers questions. Every call is bounded by its deadline; without one, the server's default
     /// applies. Every call only reads and may be repeated.
@@ -1269,6 +1622,95 @@ pub mod query_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.query.v1.QueryService/Embed" => {
+                    #[allow(non_camel_case_types)]
+                    struct EmbedSvc<T: QueryService>(pub Arc<T>);
+                    impl<
+                        T: QueryService,
+                    > tonic::server::UnaryService<super::EmbedRequest> for EmbedSvc<T> {
+                        type Response = super::EmbedResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EmbedRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as QueryService>::embed(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = EmbedSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.query.v1.QueryService/ListStrategies" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListStrategiesSvc<T: QueryService>(pub Arc<T>);
+                    impl<
+                        T: QueryService,
+                    > tonic::server::UnaryService<super::ListStrategiesRequest>
+                    for ListStrategiesSvc<T> {
+                        type Response = super::ListStrategiesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListStrategiesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as QueryService>::list_strategies(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListStrategiesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -1452,6 +1452,83 @@ pub struct ReadChunksResponse {
     #[prost(message, repeated, tag = "1")]
     pub chunks: ::prost::alloc::vec::Vec<Chunk>,
 }
+/// Request of ListChunks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListChunksRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// Id of the document.
+    #[prost(string, tag = "2")]
+    pub document_id: ::prost::alloc::string::String,
+    /// Ordinal at which the page begins.
+    #[prost(uint32, tag = "3")]
+    pub from: u32,
+    /// Maximum chunks.
+    #[prost(uint32, tag = "4")]
+    pub limit: u32,
+    /// Whether the texts of the chunks are wanted. There are fewer chunks then where their texts are long.
+    #[prost(bool, tag = "5")]
+    pub with_texts: bool,
+}
+/// Response of ListChunks.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListChunksResponse {
+    /// Whether there is such a document.
+    #[prost(bool, tag = "1")]
+    pub found: bool,
+    /// Version of it that searches find; 0 if there is none yet.
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
+    /// Number of all chunks of that version.
+    #[prost(uint64, tag = "3")]
+    pub chunk_count: u64,
+    /// The chunks, by ordinal, without their ids.
+    #[prost(message, repeated, tag = "4")]
+    pub chunks: ::prost::alloc::vec::Vec<super::super::ingest::v1::DocumentChunk>,
+}
+/// Request of ListConversations.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListConversationsRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// Whose sessions are wanted; absent if users are wanted.
+    #[prost(string, optional, tag = "2")]
+    pub user: ::core::option::Option<::prost::alloc::string::String>,
+    /// Only names that begin with this.
+    #[prost(string, tag = "3")]
+    pub prefix: ::prost::alloc::string::String,
+    /// Name after which the page begins; empty means at the first.
+    #[prost(string, tag = "4")]
+    pub after: ::prost::alloc::string::String,
+    /// Maximum names.
+    #[prost(uint32, tag = "5")]
+    pub limit: u32,
+}
+/// Response of ListConversations.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListConversationsResponse {
+    /// The users or sessions, in the order of the ids of their turns.
+    #[prost(message, repeated, tag = "1")]
+    pub conversations: ::prost::alloc::vec::Vec<StoredTurns>,
+}
+/// Turns that a shard holds of a user or of a session.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StoredTurns {
+    /// Name of the user or session.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Number of turns.
+    #[prost(uint64, tag = "2")]
+    pub turns: u64,
+    /// Time at which the first of them was accepted.
+    #[prost(message, optional, tag = "3")]
+    pub first_accepted_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Time at which the last of them was accepted.
+    #[prost(message, optional, tag = "4")]
+    pub last_accepted_at: ::core::option::Option<::prost_types::Timestamp>,
+}
 /// Request of GetDocuments.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetDocumentsRequest {
@@ -1576,6 +1653,68 @@ pub struct ListDocumentsResponse {
     /// The documents, by id.
     #[prost(message, repeated, tag = "1")]
     pub documents: ::prost::alloc::vec::Vec<DocumentStatus>,
+}
+/// Request of DescribeDocuments.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeDocumentsRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// Ids of the documents, each once, at most 1000.
+    #[prost(string, repeated, tag = "2")]
+    pub document_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// One message of the DescribeDocuments response stream.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DescribeDocumentsResponse {
+    /// Next documents.
+    #[prost(message, repeated, tag = "1")]
+    pub documents: ::prost::alloc::vec::Vec<DescribedDocument>,
+}
+/// Title and attributes of the version of a document that searches find, or else of the newest.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DescribedDocument {
+    /// Id of the document.
+    #[prost(string, tag = "1")]
+    pub document_id: ::prost::alloc::string::String,
+    /// Title; empty if there is none, or no version is searchable.
+    #[prost(string, tag = "2")]
+    pub title: ::prost::alloc::string::String,
+    /// Attributes.
+    #[prost(message, repeated, tag = "3")]
+    pub attributes: ::prost::alloc::vec::Vec<super::super::ingest::v1::Attribute>,
+}
+/// Request of SelectDocuments.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SelectDocumentsRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// Restriction of the documents, by the version that searches find, or else by the newest.
+    #[prost(message, optional, tag = "2")]
+    pub filter: ::core::option::Option<super::super::query::v1::Filter>,
+    /// Beginning of the ids of the documents; empty means any.
+    #[prost(string, tag = "3")]
+    pub id_prefix: ::prost::alloc::string::String,
+    /// Only documents in this state; not set means all.
+    #[prost(enumeration = "DocumentState", tag = "4")]
+    pub state: i32,
+    /// Id after which the page begins; empty means at the first document.
+    #[prost(string, tag = "5")]
+    pub after: ::prost::alloc::string::String,
+    /// Maximum documents of the page; 0 if only their number is wanted.
+    #[prost(uint32, tag = "6")]
+    pub limit: u32,
+}
+/// Response of SelectDocuments.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SelectDocumentsResponse {
+    /// The documents, by id.
+    #[prost(message, repeated, tag = "1")]
+    pub documents: ::prost::alloc::vec::Vec<DocumentStatus>,
+    /// Number of all documents that are admitted; set only if `limit` was 0.
+    #[prost(uint64, tag = "2")]
+    pub admitted: u64,
 }
 /// Request of Count.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2207,6 +2346,59 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ReadChunks"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Returns a page of the chunks of a document, in their order. Nodes of an earlier release answer UNIMPLEMENTED.
+        pub async fn list_chunks(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListChunksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListChunksResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/ListChunks",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ListChunks"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns a page of the users, or of the sessions of a user, of whom the shard holds turns. Nodes of an earlier
+        /// release answer UNIMPLEMENTED.
+        pub async fn list_conversations(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListConversationsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListConversationsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/ListConversations",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.shard.v1.ShardService", "ListConversations"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Returns documents and their states, each in one version, with their texts in parts. Documents that do not exist are
         /// left out.
         pub async fn get_documents(
@@ -2256,6 +2448,61 @@ pub mod shard_service_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ListDocuments"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns the titles and attributes of documents, in no particular order. Documents that do not exist are left out.
+        pub async fn describe_documents(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeDocumentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::DescribeDocumentsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/DescribeDocuments",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.shard.v1.ShardService", "DescribeDocuments"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Returns a page of the documents that a filter admits, by id, or the number of all that it admits. Fails with
+        /// RESOURCE_EXHAUSTED if too many searches run.
+        pub async fn select_documents(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SelectDocumentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SelectDocumentsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/SelectDocuments",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.shard.v1.ShardService", "SelectDocuments"),
+                );
             self.inner.unary(req, path, codec).await
         }
         /// Returns the totals of the shard.
@@ -2605,6 +2852,23 @@ pub mod shard_service_server {
             &self,
             request: tonic::Request<super::ReadChunksRequest>,
         ) -> std::result::Result<tonic::Response<Self::ReadChunksStream>, tonic::Status>;
+        /// Returns a page of the chunks of a document, in their order. Nodes of an earlier release answer UNIMPLEMENTED.
+        async fn list_chunks(
+            &self,
+            request: tonic::Request<super::ListChunksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListChunksResponse>,
+            tonic::Status,
+        >;
+        /// Returns a page of the users, or of the sessions of a user, of whom the shard holds turns. Nodes of an earlier
+        /// release answer UNIMPLEMENTED.
+        async fn list_conversations(
+            &self,
+            request: tonic::Request<super::ListConversationsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListConversationsResponse>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the GetDocuments method.
         type GetDocumentsStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::GetDocumentsResponse, tonic::Status>,
@@ -2626,6 +2890,32 @@ pub mod shard_service_server {
             request: tonic::Request<super::ListDocumentsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListDocumentsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the DescribeDocuments method.
+        type DescribeDocumentsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::DescribeDocumentsResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Returns the titles and attributes of documents, in no particular order. Documents that do not exist are left out.
+        async fn describe_documents(
+            &self,
+            request: tonic::Request<super::DescribeDocumentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::DescribeDocumentsStream>,
+            tonic::Status,
+        >;
+        /// Returns a page of the documents that a filter admits, by id, or the number of all that it admits. Fails with
+        /// RESOURCE_EXHAUSTED if too many searches run.
+        async fn select_documents(
+            &self,
+            request: tonic::Request<super::SelectDocumentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SelectDocumentsResponse>,
             tonic::Status,
         >;
         /// Returns the totals of the shard.
@@ -3039,6 +3329,97 @@ pub mod shard_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/clew.shard.v1.ShardService/ListChunks" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListChunksSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::UnaryService<super::ListChunksRequest>
+                    for ListChunksSvc<T> {
+                        type Response = super::ListChunksResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListChunksRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::list_chunks(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListChunksSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/ListConversations" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListConversationsSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::UnaryService<super::ListConversationsRequest>
+                    for ListConversationsSvc<T> {
+                        type Response = super::ListConversationsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListConversationsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::list_conversations(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListConversationsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/clew.shard.v1.ShardService/GetDocuments" => {
                     #[allow(non_camel_case_types)]
                     struct GetDocumentsSvc<T: ShardService>(pub Arc<T>);
@@ -3115,6 +3496,99 @@ pub mod shard_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListDocumentsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/DescribeDocuments" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeDocumentsSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::ServerStreamingService<
+                        super::DescribeDocumentsRequest,
+                    > for DescribeDocumentsSvc<T> {
+                        type Response = super::DescribeDocumentsResponse;
+                        type ResponseStream = T::DescribeDocumentsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeDocumentsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::describe_documents(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeDocumentsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/SelectDocuments" => {
+                    #[allow(non_camel_case_types)]
+                    struct SelectDocumentsSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::UnaryService<super::SelectDocumentsRequest>
+                    for SelectDocumentsSvc<T> {
+                        type Response = super::SelectDocumentsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SelectDocumentsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::select_documents(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SelectDocumentsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

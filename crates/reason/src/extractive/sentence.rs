@@ -132,6 +132,16 @@ fn parts_of_others(passages: &[Passage<'_>], sentences: &[Sentence<'_>]) -> Vec<
     is_part
 }
 
+/// Returns whether `evidence` is a turn in which the user asked `question` and said nothing else.
+pub(crate) fn asks(evidence: &Evidence, question: &str) -> bool {
+    let speaker = Speaker::of(evidence);
+    let said = evidence.text[speaker.heading()..].trim();
+    let question = question.trim();
+    speaker == Speaker::User
+        && Shape::of(said) == Shape::Asking
+        && said.to_lowercase() == question.to_lowercase()
+}
+
 /// Returns evidence best first, and equals by document and place.
 pub(crate) fn best_first(evidence: &[Evidence]) -> Vec<&Evidence> {
     let mut ranked: Vec<&Evidence> = evidence.iter().collect();

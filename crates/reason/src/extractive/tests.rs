@@ -73,6 +73,21 @@ async fn a_name_in_the_title_counts_as_read() {
 }
 
 #[tokio::test]
+async fn a_question_that_was_asked_before_is_no_answer_to_itself() {
+    let question = "Where did Theseus leave Ariadne?";
+    let asked = passage("monday", 0, "user: Where did Theseus leave Ariadne? ", 0.9);
+    let reading = read(question, std::slice::from_ref(&asked)).await;
+    assert!(reading.confidence < reading.threshold, "{reading:?}");
+    let told = "Theseus did leave Ariadne on Naxos.";
+    let both = [asked, passage("tuesday", 0, &format!("user: {told}"), 0.5)];
+    assert_eq!(quotes(&read(question, &both).await), [told]);
+    // Who says more than the question says something.
+    let more = "user: Where did Theseus leave Ariadne? It was on Naxos.";
+    let more = passage("monday", 0, more, 0.9);
+    assert!(!read(question, &[more]).await.text.is_empty());
+}
+
+#[tokio::test]
 async fn equal_passages_may_come_in_any_order() {
     let mut evidence = myth();
     evidence.push(passage("naxos", 0, "Theseus left Ariadne on Naxos with her thread.", 0.5));

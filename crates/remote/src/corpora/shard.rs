@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ChunkRef, ChunkText, ClueQuery,
-    Counts, Document, DocumentId, DocumentStatus, DraftedClues, Erasure, Error, Evidence,
-    ExportPage, GraphQuery, IfThere, Limits, ListQuery, ListedMemories, Reembedded, SegmentId,
-    Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch, ShardStore, SnapshotName,
-    StoredDocument, Subgraph, TreeNode, TreeQuery,
+    Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ChunkListQuery, ChunkRef,
+    ChunkText, ClueQuery, ConversationQuery, Counts, DescribedDocument, Document, DocumentId,
+    DocumentStatus, DraftedClues, Erasure, Error, Evidence, ExportPage, GraphQuery, IfThere,
+    Limits, ListQuery, ListedChunks, ListedMemories, Reembedded, SegmentId, Selection, Shard,
+    ShardAdmin, ShardCopy, ShardIndex, ShardSearch, ShardStore, SnapshotName, StoredDocument,
+    StoredTurns, Subgraph, TreeNode, TreeQuery,
 };
 use clew_proto::convert::shard::{self as convert, ShardRefWithAccess};
 use clew_proto::convert::{export, ingest, memory, snapshot};
@@ -164,6 +165,51 @@ impl ShardStore for RemoteShard {
         listed.documents.into_iter().map(convert::status_from_wire).collect()
     }
 
+    async fn conversations(
+        &self,
+        query: &ConversationQuery,
+        deadline: Instant,
+    ) -> Result<Vec<StoredTurns>, Error> {
+        let message = convert::conversations_to_wire(&self.seen, query);
+        let list = async |mut client: Client, request| client.list_conversations(request).await;
+        let listed = self.unary("listing conversations", message, deadline, list).await?;
+        convert::stored_turns_from_wire(listed)
+    }
+
+    async fn select(
+        &self,
+        selection: &Selection,
+        after: Option<&DocumentId>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<DocumentStatus>, Error> {
+        let message = convert::select_to_wire(&self.seen, selection, after, limit);
+        let select = async |mut client: Client, request| client.select_documents(request).await;
+        let selected = self.unary("selecting documents", message, deadline, select).await?;
+        selected.documents.into_iter().map(convert::status_from_wire).collect()
+    }
+
+    async fn count_selected(&self, selection: &Selection, deadline: Instant) -> Result<u64, Error> {
+        let message = convert::select_to_wire(&self.seen, selection, None, 0);
+        let count = async |mut client: Client, request| client.select_documents(request).await;
+        Ok(self.unary("counting documents", message, deadline, count).await?.admitted)
+    }
+
+    async fn describe(
+        &self,
+        ids: &[DocumentId],
+        deadline: Instant,
+    ) -> Result<Vec<DescribedDocument>, Error> {
+        let mut described = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(self.limits.document_ids) {
+            let message = convert::describe_to_wire(&self.seen, ids);
+            let read = async |mut client: Client, request| client.describe_documents(request).await;
+            let parts = self.streaming("describing documents", message, deadline, read).await?;
+            described.extend(convert::described_from_wire(parts)?);
+        }
+        Ok(described)
+    }
+
     async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
         let message = wire::CountRequest { shard: self.shard_ref() };
         let count = async |mut client: Client, request| client.count(request).await;
@@ -218,6 +264,17 @@ impl ShardSearch for RemoteShard {
             chunks.extend(convert::chunks_from_wire(parts)?);
         }
         Ok(chunks)
+    }
+
+    async fn chunks_of(
+        &self,
+        query: &ChunkListQuery,
+        deadline: Instant,
+    ) -> Result<Option<ListedChunks>, Error> {
+        let message = convert::chunk_list_to_wire(&self.seen, query);
+        let list = async |mut client: Client, request| client.list_chunks(request).await;
+        let listed = self.unary("listing chunks", message, deadline, list).await?;
+        convert::listed_chunks_from_wire(listed)
     }
 
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {

@@ -20,7 +20,7 @@ use clew_runtime::deadline::{of_request, within};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tonic::{Request, Response, Status};
 
-use crate::received::{Received, Told};
+use crate::received::{ReceivedAccount, Told};
 
 /// Time limit of a call without a deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
@@ -109,7 +109,7 @@ impl GraphBuilderRpc {
         &self,
         caller: &Caller,
         bytes: usize,
-        received: &Received,
+        received: &ReceivedAccount,
     ) -> Result<Work, Error> {
         caller.has_tokens().await?;
         let permit = self.queue.try_enter(bytes)?;
@@ -130,16 +130,16 @@ struct Work {
 /// Returns the account of a request. A node sends one. A request without one works on an account of
 /// the caller's owner, bounded only by the tenant's quota and by the budget of each text. A tenant
 /// may not send an account.
-fn received(caller: &Caller, account: Option<&query::Account>) -> Result<Received, Error> {
+fn received(caller: &Caller, account: Option<&query::Account>) -> Result<ReceivedAccount, Error> {
     match account {
         Some(account) if caller.tenant().is_none() => {
-            Received::of(Some(account), Budget::UNBOUNDED)
+            ReceivedAccount::of(Some(account), Budget::UNBOUNDED)
         }
         Some(_) => {
             let problem = "expected none, since a key's requests are on the account of its tenant";
             Err(Error::invalid("account", problem))
         }
-        None => Ok(Received::on(Account::open(caller.owner(), Budget::UNBOUNDED))),
+        None => Ok(ReceivedAccount::on(Account::open(caller.owner(), Budget::UNBOUNDED))),
     }
 }
 
@@ -148,7 +148,7 @@ type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 /// Streams the spending while the work runs, if the caller is a node that sent an account, and then
 /// the results.
 fn responses<R, T>(
-    received: Received,
+    received: ReceivedAccount,
     working: impl Future<Output = Result<Vec<R>, Error>> + Send + 'static,
     result: fn(R) -> T,
     spent: fn(query::Spent) -> T,

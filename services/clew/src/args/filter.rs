@@ -1,7 +1,7 @@
 //! Arguments that filter documents and turns.
 
 use clap::Args;
-use clew_core::{AttributeName, DocumentId, Filter, TimeRange, Timestamp};
+use clew_core::{Condition, DocumentId, Filter, TimeRange, Timestamp};
 
 /// Filter of documents.
 #[derive(Clone, Debug, Default, Args)]
@@ -9,9 +9,17 @@ pub struct FilterArgs {
     /// Consider only this document; may be repeated.
     #[arg(long = "document", value_name = "ID")]
     pub documents: Vec<DocumentId>,
-    /// Consider only documents with this attribute; may be repeated.
-    #[arg(long = "where", value_name = "NAME=VALUE", value_parser = attribute)]
-    pub attributes: Vec<(AttributeName, String)>,
+    #[command(flatten)]
+    pub attributes: AttributeFilterArgs,
+}
+
+/// Filter of documents by their attributes and times.
+#[derive(Clone, Debug, Default, Args)]
+pub struct AttributeFilterArgs {
+    /// Consider only documents whose attributes meet this condition, such as `lang=en` or `year >=
+    /// 2020 and not draft = true`; may be repeated.
+    #[arg(long = "where", value_name = "CONDITION", value_parser = condition)]
+    pub conditions: Vec<Condition>,
     /// Consider only documents about events at or after this time (RFC 3339 or YYYY-MM-DD).
     #[arg(long, value_name = "TIME")]
     pub from: Option<Timestamp>,
@@ -21,22 +29,25 @@ pub struct FilterArgs {
 }
 
 impl From<FilterArgs> for Filter {
-    fn from(filters: FilterArgs) -> Self {
-        Self {
-            documents: filters.documents,
-            attributes: filters.attributes,
-            event_time: TimeRange { from: filters.from, until: filters.until },
-        }
+    fn from(FilterArgs { documents, attributes }: FilterArgs) -> Self {
+        Self { documents, ..attributes.into() }
+    }
+}
+
+impl From<AttributeFilterArgs> for Filter {
+    fn from(AttributeFilterArgs { conditions, from, until }: AttributeFilterArgs) -> Self {
+        let (condition, event_time) = (all_of(conditions), TimeRange { from, until });
+        Self { condition, event_time, ..Self::default() }
     }
 }
 
 /// Filter of turns.
 #[derive(Clone, Debug, Args)]
 pub struct TurnFilterArgs {
-    /// Consider only turns with this attribute; may be repeated. Clew sets `chat.role`,
-    /// `chat.speaker` and `chat.session`.
-    #[arg(long = "where", value_name = "NAME=VALUE", value_parser = attribute)]
-    pub attributes: Vec<(AttributeName, String)>,
+    /// Consider only turns whose attributes meet this condition, such as `topic=travel`; may be
+    /// repeated. Clew sets `chat.role`, `chat.speaker` and `chat.session`.
+    #[arg(long = "where", value_name = "CONDITION", value_parser = condition)]
+    pub conditions: Vec<Condition>,
     /// Consider only what was said at or after this time (RFC 3339 or YYYY-MM-DD).
     #[arg(long, value_name = "TIME")]
     pub from: Option<Timestamp>,
@@ -46,13 +57,22 @@ pub struct TurnFilterArgs {
 }
 
 impl From<TurnFilterArgs> for Filter {
-    fn from(TurnFilterArgs { attributes, from, until }: TurnFilterArgs) -> Self {
-        Self { attributes, event_time: TimeRange { from, until }, ..Self::default() }
+    fn from(TurnFilterArgs { conditions, from, until }: TurnFilterArgs) -> Self {
+        let (condition, event_time) = (all_of(conditions), TimeRange { from, until });
+        Self { condition, event_time, ..Self::default() }
     }
 }
 
-fn attribute(text: &str) -> Result<(AttributeName, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    let name = AttributeName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
-    Ok((name, value.to_owned()))
+fn all_of(mut conditions: Vec<Condition>) -> Option<Condition> {
+    match conditions.len() {
+        0 | 1 => conditions.pop(),
+        _ => Some(Condition::All(conditions)),
+    }
+}
+
+fn condition(text: &str) -> Result<Condition, String> {
+    text.parse().map_err(|error: clew_core::Error| match error.violations() {
+        [violation, ..] => violation.description.clone(),
+        [] => error.to_string(),
+    })
 }

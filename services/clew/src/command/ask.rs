@@ -54,6 +54,9 @@ pub struct AskArgs {
     /// 200.
     #[arg(long, value_name = "CANDIDATES")]
     pub rerank: Option<u32>,
+    /// Show the attributes of the documents that are cited, in the JSON.
+    #[arg(long)]
+    pub attributes: bool,
     #[command(flatten)]
     pub filters: FilterArgs,
 }
@@ -116,6 +119,7 @@ async fn ask(connection: &Connection, arguments: AskArgs, output: &Output) -> an
         rerank: arguments.rerank,
         filter: arguments.filters.into(),
         memory_use: arguments.memory_use.into(),
+        with_attributes: arguments.attributes,
     };
     let asked = Asked {
         corpus: arguments.corpus.to_string(),

@@ -1,5 +1,7 @@
 //! Command `clew chat`.
 
+mod conversations;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -123,6 +125,20 @@ pub enum ChatAction {
         #[command(flatten)]
         filters: TurnFilterArgs,
     },
+    /// List the users of whom turns are stored, with how many.
+    Users {
+        /// Name of the corpus.
+        #[arg(long)]
+        corpus: CorpusName,
+        /// List only users whose names begin with this.
+        #[arg(long, default_value = "")]
+        prefix: String,
+    },
+    /// List the sessions of a user, with how many turns are stored of each.
+    Sessions {
+        #[command(flatten)]
+        of: UserArgs,
+    },
     /// List all stored turns of a user, in the form that `append` takes.
     List {
         #[command(flatten)]
@@ -206,7 +222,7 @@ struct Line {
     key: String,
 }
 
-/// Appends, recalls, asks, lists or forgets turns.
+/// Appends, recalls, asks, lists or forgets turns, or lists users or sessions.
 pub async fn run(global: &GlobalArgs, arguments: ChatArgs, output: &Output) -> anyhow::Result<()> {
     let connection = Connection::open(global).await?;
     let done = act(&connection, arguments.action, output).await;
@@ -279,6 +295,10 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
             let events = connection.client.answer_of_chats(request).await?;
             ask::show(events, asked, output).await
         }
+        ChatAction::Users { corpus, prefix } => {
+            conversations::users(connection, &corpus, prefix, output).await
+        }
+        ChatAction::Sessions { of } => conversations::sessions(connection, of, output).await,
         ChatAction::List { of, session, filters } => {
             let asked = wire::ListTurnsRequest {
                 corpus: of.corpus.to_string(),
@@ -383,7 +403,9 @@ fn sessions(text: &str, default: Option<&str>, labels: &Labels) -> anyhow::Resul
             Some(role) => bail!("{}: expected the role user or assistant, got `{role}`", place()),
         };
         let time = line.time.map(|time| time.parse::<Timestamp>()).transpose();
-        let attribute = |(name, value)| anyhow::Ok((AttributeName::try_from(name)?, value));
+        let attribute = |(name, value): (String, String)| {
+            anyhow::Ok((AttributeName::try_from(name)?, value.into()))
+        };
         let attributes = line.attributes.into_iter().map(attribute);
         let labels = Labels::parse(&line.labels).with_context(place)?.union(labels);
         let turns = sessions.entry(session.to_owned()).or_default();

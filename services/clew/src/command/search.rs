@@ -35,6 +35,9 @@ pub struct SearchArgs {
     /// Let the configured reranker order this many of the best candidates, from `-k` to 200.
     #[arg(long, value_name = "CANDIDATES")]
     pub rerank: Option<usize>,
+    /// Show the attributes of the documents. Then `-k` is at most 200.
+    #[arg(long)]
+    pub attributes: bool,
     #[command(flatten)]
     pub filters: FilterArgs,
 }
@@ -65,9 +68,20 @@ async fn search(
         query.grouping = Grouping::Documents;
     }
     let started = Instant::now();
-    let found = connection.client.search(&arguments.corpus, query).await?;
+    let (client, corpus) = (&connection.client, &arguments.corpus);
+    let found = match arguments.attributes {
+        true => client.search_with_attributes(corpus, query).await?,
+        false => client.search(corpus, query).await?,
+    };
     let took = started.elapsed();
-    let evidence: Vec<Value> = found.evidence.iter().map(output::evidence).collect();
+    let item = |item: &clew_proto::query::v1::Evidence| {
+        let mut document = output::evidence(item);
+        if arguments.attributes {
+            document["attributes"] = output::attributes(&item.attributes);
+        }
+        document
+    };
+    let evidence: Vec<Value> = found.evidence.iter().map(item).collect();
     let document = json!({
         "evidence": evidence,
         "shards_missing": found.shards_missing,
@@ -87,6 +101,7 @@ async fn search(
                 span.end,
                 one_line(&item.text, 160)
             ));
+            text.push_str(&output::attribute_lines("", &item.attributes));
         }
         if found.evidence.is_empty() {
             text.push_str("nothing was found\n");

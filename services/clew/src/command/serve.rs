@@ -1,9 +1,13 @@
 //! Command `clew serve`.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Instant;
+
 use anyhow::Context;
 use clap::Args;
 use clew_auth::Guard;
 use clew_cluster::{Quotas, Role};
+use clew_gateway::HttpListener;
 use clew_node::Signals;
 use clew_telemetry::{Admin, Health, ProcessPhase};
 use clew_tls::{ConnectionLimits, Tls, incoming};
@@ -49,7 +53,12 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
         format!("cannot listen on `{listen}`; choose another address with --listen")
     })?;
     let address = listener.local_addr()?;
-    clew_node::may_listen(address, &config.node.tls, &config.node.auth)?;
+    clew_node::may_listen("listen", address, &config.node.tls, &config.node.auth)?;
+    let http = HttpListener::bind(config.roles.http.clone(), beside(listen)).await?;
+    if let Some(http) = &http {
+        let (tls, auth) = (&config.node.tls, &config.node.auth);
+        clew_node::may_listen("http.listen", http.address(), tls, auth)?;
+    }
     let tls = Tls::load(&config.node.tls, []).await?;
     let guard = Guard::start(&config.node.auth, tls.is_some(), Quotas::local()).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -64,6 +73,9 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
     let node = started?;
     node.watch(&health);
     let server = clew_gateway::router(node.backends.clone(), guard).await?;
+    let stop_http = http
+        .map(|http| http.start(server.services(), tls.clone(), config.roles.mcp))
+        .transpose()?;
     health.enter(ProcessPhase::Serving);
 
     // Tests and scripts wait for this line.
@@ -85,9 +97,42 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
     stop.send_replace(true);
     let patience = config.node.shutdown();
     // Streams of clients that stay are cut when the time is up. What was acknowledged is safe.
-    let drained = tokio::time::timeout(patience / 2, &mut serving).await.is_ok();
+    let deadline = Instant::now() + patience / 2;
+    let http = async {
+        match stop_http {
+            Some(stop) => stop(deadline).await.is_ok(),
+            None => true,
+        }
+    };
+    let grpc = tokio::time::timeout_at(deadline.into(), &mut serving);
+    let (http, grpc) = tokio::join!(http, grpc);
+    let drained = http && grpc.is_ok();
     serving.abort();
     node.stop().await?;
     eprintln!("{}", if drained { "ended gracefully" } else { "ended; some clients were cut off" });
     Ok(())
+}
+
+/// Returns the address for HTTP if none is configured: on this machine alone, at the port after
+/// that of `listen`, or at a free one if that is free as well.
+fn beside(listen: &str) -> Option<SocketAddr> {
+    let port = match listen.rsplit_once(':')?.1.parse::<u16>().ok()? {
+        0 => 0,
+        port => port.checked_add(1)?,
+    };
+    Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http_is_beside_grpc() {
+        let address = |listen| beside(listen).map(|address| address.to_string());
+        assert_eq!(address("127.0.0.1:7421").as_deref(), Some("127.0.0.1:7422"));
+        assert_eq!(address("0.0.0.0:80").as_deref(), Some("127.0.0.1:81"));
+        assert_eq!(address("[::1]:0").as_deref(), Some("127.0.0.1:0"));
+        assert_eq!([address("localhost"), address("a:65535"), address("a:b")], [None, None, None]);
+    }
 }

@@ -78,7 +78,8 @@ fn stage(state: &wire::DocumentState) -> String {
     state.stage().as_str_name().trim_start_matches("DOCUMENT_STAGE_").to_lowercase()
 }
 
-fn state_document(state: &wire::DocumentState) -> Value {
+/// Returns the state of a document as JSON.
+pub fn state_document(state: &wire::DocumentState) -> Value {
     json!({
         "document_id": state.id,
         "log_tag": log_tag(state),
@@ -100,7 +101,8 @@ fn log_tag(state: &wire::DocumentState) -> Option<String> {
     state.id.parse::<DocumentId>().ok().map(|id| id.log_tag())
 }
 
-fn state_line(state: &wire::DocumentState) -> String {
+/// Describes the state of a document in one line.
+pub fn state_line(state: &wire::DocumentState) -> String {
     let mut line = format!("{}: {}, {} chunks", state.id, stage(state), state.chunks);
     if !state.last_error.is_empty() {
         line.push_str(&format!(", {} attempts, last error: {}", state.attempts, state.last_error));

@@ -4,11 +4,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use clew_core::{
-    Accepting, CheckQuery, Checked, ChunkId, Chunking, ClueQuery, Corpus, CorpusSettings, Counts,
-    Document, DocumentId, DocumentStatus, DraftedClues, Encoder, EncoderIdentity, Erasure,
-    ErrorKind, ExportPage, GraphQuery, IfThere, ListQuery, ListedMemories, OneEncoder, Reembedded,
-    SegmentId, ShardAdmin, ShardCopy, ShardSearch, ShardStore, SnapshotName, Span, StoredDocument,
-    Subgraph, Timestamp, TreeNode, TreeQuery, Version,
+    Accepting, CheckQuery, Checked, ChunkId, ChunkListQuery, Chunking, ClueQuery,
+    ConversationQuery, Corpus, CorpusSettings, Counts, DescribedDocument, Document, DocumentId,
+    DocumentStatus, DraftedClues, Encoder, EncoderIdentity, Erasure, ErrorKind, ExportPage,
+    GraphQuery, IfThere, ListQuery, ListedChunks, ListedMemories, OneEncoder, Reembedded,
+    SegmentId, Selection, ShardAdmin, ShardCopy, ShardSearch, ShardStore, SnapshotName, Span,
+    StoredDocument, StoredTurns, Subgraph, Timestamp, TreeNode, TreeQuery, Version,
 };
 use tokio::sync::{Semaphore, mpsc};
 
@@ -270,6 +271,14 @@ impl ShardSearch for FakeShard {
         Ok(there.map(|chunk| (chunk.clone(), text_of(chunk.document_id.as_str()))).collect())
     }
 
+    async fn chunks_of(
+        &self,
+        _: &ChunkListQuery,
+        _: Instant,
+    ) -> Result<Option<ListedChunks>, Error> {
+        unreachable!("searches do not ask for it")
+    }
+
     async fn tree(&self, _: &TreeQuery, _: Instant) -> Result<Vec<TreeNode>, Error> {
         unreachable!("searches do not ask for it")
     }
@@ -314,6 +323,36 @@ impl ShardStore for FakeShard {
     }
 
     async fn list(&self, _: &ListQuery, _: Instant) -> Result<Vec<DocumentStatus>, Error> {
+        unreachable!("searches do not ask for it")
+    }
+
+    async fn conversations(
+        &self,
+        _: &ConversationQuery,
+        _: Instant,
+    ) -> Result<Vec<StoredTurns>, Error> {
+        unreachable!("searches do not ask for it")
+    }
+
+    async fn select(
+        &self,
+        _: &Selection,
+        _: Option<&DocumentId>,
+        _: usize,
+        _: Instant,
+    ) -> Result<Vec<DocumentStatus>, Error> {
+        unreachable!("searches do not ask for it")
+    }
+
+    async fn count_selected(&self, _: &Selection, _: Instant) -> Result<u64, Error> {
+        unreachable!("searches do not ask for it")
+    }
+
+    async fn describe(
+        &self,
+        _: &[DocumentId],
+        _: Instant,
+    ) -> Result<Vec<DescribedDocument>, Error> {
         unreachable!("searches do not ask for it")
     }
 

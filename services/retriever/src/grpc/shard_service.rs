@@ -165,6 +165,54 @@ impl<S: Shards> ShardRpc<S> {
         Ok(wire::ListDocumentsResponse { documents })
     }
 
+    async fn list_chunks(
+        &self,
+        request: Request<wire::ListChunksRequest>,
+    ) -> Result<wire::ListChunksResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, asked) = convert::chunk_list_from_wire(request.into_inner())?;
+        let listed = self.seen(shard)?.chunks_of(&asked, deadline).await?;
+        Ok(convert::listed_chunks_to_wire(listed))
+    }
+
+    async fn list_conversations(
+        &self,
+        request: Request<wire::ListConversationsRequest>,
+    ) -> Result<wire::ListConversationsResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, asked) = convert::conversations_from_wire(request.into_inner())?;
+        let found = self.seen(shard)?.conversations(&asked, deadline).await?;
+        Ok(convert::stored_turns_to_wire(found))
+    }
+
+    async fn describe_documents(
+        &self,
+        request: Request<wire::DescribeDocumentsRequest>,
+    ) -> Result<Vec<wire::DescribeDocumentsResponse>, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, ids) = convert::describe_from_wire(request.into_inner(), &self.limits)?;
+        let described = self.seen(shard)?.describe(&ids, deadline).await?;
+        Ok(convert::described_to_wire(described, FOUND_BYTES))
+    }
+
+    async fn select_documents(
+        &self,
+        request: Request<wire::SelectDocumentsRequest>,
+    ) -> Result<wire::SelectDocumentsResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let asked = convert::select_from_wire(request.into_inner(), &self.limits)?;
+        let (shard, selection) = (self.seen(asked.shard)?, &asked.selection);
+        let (mut documents, mut admitted) = (Vec::new(), 0);
+        match asked.limit {
+            0 => admitted = shard.count_selected(selection, deadline).await?,
+            limit => {
+                documents = shard.select(selection, asked.after.as_ref(), limit, deadline).await?;
+            }
+        }
+        let documents = documents.iter().map(convert::status_to_wire).collect();
+        Ok(wire::SelectDocumentsResponse { documents, admitted })
+    }
+
     async fn count(
         &self,
         request: Request<wire::CountRequest>,
@@ -352,6 +400,37 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         request: Request<wire::ListDocumentsRequest>,
     ) -> Result<Response<wire::ListDocumentsResponse>, Status> {
         respond(self.list_documents(request).await)
+    }
+
+    async fn list_chunks(
+        &self,
+        request: Request<wire::ListChunksRequest>,
+    ) -> Result<Response<wire::ListChunksResponse>, Status> {
+        respond(self.list_chunks(request).await)
+    }
+
+    async fn list_conversations(
+        &self,
+        request: Request<wire::ListConversationsRequest>,
+    ) -> Result<Response<wire::ListConversationsResponse>, Status> {
+        respond(self.list_conversations(request).await)
+    }
+
+    type DescribeDocumentsStream = Answers<wire::DescribeDocumentsResponse>;
+
+    async fn describe_documents(
+        &self,
+        request: Request<wire::DescribeDocumentsRequest>,
+    ) -> Result<Response<Self::DescribeDocumentsStream>, Status> {
+        let described = self.describe_documents(request).await;
+        Ok(Response::new(answers(described.map_err(|error| to_status(&error))?)))
+    }
+
+    async fn select_documents(
+        &self,
+        request: Request<wire::SelectDocumentsRequest>,
+    ) -> Result<Response<wire::SelectDocumentsResponse>, Status> {
+        respond(self.select_documents(request).await)
     }
 
     async fn count(

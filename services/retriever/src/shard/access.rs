@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use clew_chat::{ConversationCount, TurnAddress};
 use clew_core::{
     Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
-    ChunkRef, ChunkText, ClueQuery, CorpusName, Counts, Document, DocumentId, DocumentStatus,
-    DraftedClues, Erasure, Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery,
-    ListedMemories, Reembedded, SegmentId, Shard, ShardAdmin, ShardCopy, ShardIndex, ShardSearch,
-    ShardStore, SnapshotName, Span, StoredDocument, Subgraph, TreeNode, TreeQuery, WantedNodes,
+    ChunkKind, ChunkListQuery, ChunkRef, ChunkText, ClueQuery, ConversationQuery, CorpusName,
+    CorpusSettings, Counts, DescribedDocument, Document, DocumentId, DocumentStatus, DraftedClues,
+    Erasure, Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery, ListedChunks,
+    ListedMemories, Reembedded, SegmentId, Selection, Shard, ShardAdmin, ShardCopy, ShardIndex,
+    ShardSearch, ShardStore, SnapshotName, Span, StoredDocument, StoredTurns, Subgraph, TreeNode,
+    TreeQuery, WantedNodes,
 };
 use clew_index::{Offer, ShardReader, ShardView};
 use clew_runtime::admission::Permit;
@@ -29,6 +32,10 @@ use crate::snapshots;
 /// Time after which one call stops copying to a snapshot. No file is removed while it copies, so
 /// forgetting waits; its patience is longer than this.
 const COPY_BUDGET: Duration = Duration::from_secs(2);
+/// Number of documents that are counted at once, before others take their turn.
+const COUNTED_AT_ONCE: usize = 1_000;
+/// Maximum bytes of the texts of a list of chunks, unless its first chunk has more.
+const CHUNK_TEXT_BYTES: usize = 2 << 20;
 /// Maximum number of searches of one batch that run, or wait for their turn, at the same time. Few,
 /// so that a batch is refused no sooner than single searches are.
 pub(super) const BATCH_AT_ONCE: usize = 4;
@@ -209,6 +216,54 @@ impl ShardStore for ShardAccess {
         self.read("listing documents", deadline, async |view| Ok(view.list(query))).await
     }
 
+    async fn conversations(
+        &self,
+        query: &ConversationQuery,
+        deadline: Instant,
+    ) -> Result<Vec<StoredTurns>, Error> {
+        let work = async |view: ShardView| {
+            let mut count = ConversationCount::new(query.clone());
+            let mut after = count.start()?;
+            loop {
+                let listed = view.list(&ListQuery { after, limit: COUNTED_AT_ONCE, state: None });
+                if !listed.iter().all(|status| count.add(status)) || listed.len() < COUNTED_AT_ONCE
+                {
+                    return Ok(count.finish());
+                }
+                after = listed.into_iter().last().map(|status| status.document_id);
+                // Others take their turn while somebody has many turns.
+                tokio::task::yield_now().await;
+            }
+        };
+        self.search("listing conversations", deadline, work).await
+    }
+
+    async fn select(
+        &self,
+        selection: &Selection,
+        after: Option<&DocumentId>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<DocumentStatus>, Error> {
+        let work =
+            async |view: ShardView| Ok(Box::pin(view.select(selection, after, limit)).await?);
+        self.search("selecting documents", deadline, work).await
+    }
+
+    async fn count_selected(&self, selection: &Selection, deadline: Instant) -> Result<u64, Error> {
+        let work = async |view: ShardView| Ok(Box::pin(view.count_selected(selection)).await?);
+        self.search("counting documents", deadline, work).await
+    }
+
+    async fn describe(
+        &self,
+        ids: &[DocumentId],
+        deadline: Instant,
+    ) -> Result<Vec<DescribedDocument>, Error> {
+        let work = async |view: ShardView| Ok(Box::pin(view.describe(ids)).await?);
+        self.search("describing documents", deadline, work).await
+    }
+
     async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
         // Nobody has written to a shard that rests while this node owns it.
         if let Some(totals) = self.handle.totals_at_rest() {
@@ -238,6 +293,20 @@ impl ShardSearch for ShardAccess {
     ) -> Result<Vec<(ChunkRef, ChunkText)>, Error> {
         let work = async |view: ShardView| Ok(Box::pin(view.chunks(wanted)).await?);
         self.search("reading chunks", deadline, work).await
+    }
+
+    async fn chunks_of(
+        &self,
+        query: &ChunkListQuery,
+        deadline: Instant,
+    ) -> Result<Option<ListedChunks>, Error> {
+        let settings = Arc::clone(&self.handle.settings.borrow());
+        let work = async |view: ShardView| {
+            let kinds = ChunkKinds::of(&view, &query.document_id, &settings).await?;
+            let listed = Box::pin(view.chunks_of(query, |ordinal| kinds.of_chunk(ordinal))).await?;
+            Ok(listed.map(fitting))
+        };
+        self.search("listing chunks", deadline, work).await
     }
 
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
@@ -352,6 +421,58 @@ impl ShardAdmin for ShardAccess {
         })
         .await
     }
+}
+
+/// Kinds of the chunks of a document.
+enum ChunkKinds {
+    /// All chunks are passages, as those of documents that are no turns.
+    Passages,
+    /// A number of passages come first, and statements follow.
+    PassagesFirst(usize),
+    /// All chunks are keys of a turn.
+    Keys,
+}
+
+impl ChunkKinds {
+    async fn of(
+        view: &ShardView,
+        document_id: &DocumentId,
+        settings: &CorpusSettings,
+    ) -> Result<Self, Error> {
+        if TurnAddress::of(document_id).is_none() {
+            return Ok(Self::Passages);
+        }
+        if !settings.chat_keys().is_empty() {
+            return Ok(Self::Keys);
+        }
+        let document_id = document_id.clone();
+        let all = ChunkListQuery { document_id, from: 0, limit: usize::MAX, with_texts: false };
+        let listed = Box::pin(view.chunks_of(&all, |_| ChunkKind::Passage)).await?;
+        let chunks = listed.unwrap_or_default().chunks;
+        let spans: Vec<Span> = chunks.iter().map(|chunk| chunk.span).collect();
+        Ok(Self::PassagesFirst(clew_chat::passages_among(&spans)))
+    }
+
+    fn of_chunk(&self, ordinal: u32) -> ChunkKind {
+        match self {
+            Self::Keys => ChunkKind::Key,
+            Self::PassagesFirst(passages) if ordinal as usize >= *passages => ChunkKind::Statement,
+            Self::PassagesFirst(_) | Self::Passages => ChunkKind::Passage,
+        }
+    }
+}
+
+/// Returns the first of the chunks, as many as fit into one response.
+fn fitting(mut listed: ListedChunks) -> ListedChunks {
+    let mut bytes = 0;
+    let fits = listed.chunks.iter().take_while(|chunk| {
+        let is_first = bytes == 0;
+        bytes += chunk.text.len() + chunk.key_text.len();
+        is_first || bytes <= CHUNK_TEXT_BYTES
+    });
+    let fits = fits.count();
+    listed.chunks.truncate(fits);
+    listed
 }
 
 /// Converts a segment to a passage.

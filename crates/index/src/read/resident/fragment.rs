@@ -23,8 +23,8 @@ const MASKS: usize = 32;
 pub(crate) enum MaskKey {
     /// Sets of labels that a caller holds, of those that the fragment has.
     Labels(Vec<bool>),
-    /// Filter without its documents.
-    Filter(Filter),
+    /// Filter without its documents. Masks of several fragments share it.
+    Filter(Arc<Filter>),
 }
 
 /// Document version that rows of a fragment belong to, with the recipe that made them.

@@ -127,7 +127,8 @@ async fn filtered(
     fragments: &Fragments,
     query: Filter,
 ) -> Result<HashMap<u32, Arc<RoaringBitmap>>> {
-    let key = MaskKey::Filter(query.clone());
+    let query = Arc::new(query);
+    let key = MaskKey::Filter(Arc::clone(&query));
     let known = fragments.iter().map(|fragment| (fragment.id(), fragment.mask(&key)));
     let (known, missing): (Vec<_>, Vec<_>) = known.partition(|(_, mask)| mask.is_some());
     let mut masks: HashMap<u32, Arc<RoaringBitmap>> =

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array};
 use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use clew_core::{ChunkId, ChunkText, CorpusName, DocumentId, Recipe, Span, Version};
+use clew_core::{
+    ChunkId, ChunkKind, ChunkText, CorpusName, DocumentId, ListedChunk, Recipe, Span, Version,
+};
 
 use crate::error::{Error, Result};
 use crate::table::column;
@@ -117,24 +119,63 @@ impl Rows<'_> {
         Ok(texts.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
     }
 
+    /// Returns the titles of the documents of `chunks`.
+    pub(crate) fn titles(&self) -> Result<Vec<String>> {
+        let texts = self.texts(column::TITLE)?;
+        Ok(texts.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
+    }
+
     /// Returns the columns of `chunks` that a search shows.
     pub(crate) fn chunk_texts(&self) -> Result<Vec<ChunkText>> {
         let texts = self.texts(column::TEXT)?;
         let titles = self.texts(column::TITLE)?;
-        let starts = self.numbers::<UInt64Type>(column::SPAN_START)?;
-        let ends = self.numbers::<UInt64Type>(column::SPAN_END)?;
-        (0..self.batch.num_rows())
-            .map(|i| {
-                let (start, end) = (starts.value(i) as usize, ends.value(i) as usize);
-                if start > end {
-                    return Err(self.damaged("a span is damaged"));
-                }
+        let spans = self.spans()?.into_iter().enumerate();
+        spans
+            .map(|(i, span)| {
                 Ok(ChunkText {
-                    span: Span::new(start, end),
+                    span,
                     text: texts.value(i).to_owned(),
                     title: titles.value(i).to_owned(),
                     event_time: self.time(column::EVENT_TIME, i)?,
                 })
+            })
+            .collect()
+    }
+
+    /// Returns the columns of `chunks` that a list shows, as passages. Without `with_texts`, the
+    /// texts are empty.
+    pub(crate) fn listed_chunks(&self, with_texts: bool) -> Result<Vec<ListedChunk>> {
+        let ordinals = self.numbers::<UInt32Type>(column::ORDINAL)?;
+        let tokens = self.numbers::<UInt32Type>(column::TOKENS)?;
+        let texts = match with_texts {
+            true => Some((self.texts(column::TEXT)?, self.texts(column::KEY_TEXT)?)),
+            false => None,
+        };
+        let spans = self.spans()?.into_iter().enumerate();
+        Ok(spans
+            .map(|(i, span)| {
+                let texts = texts.map(|(text, key)| (text.value(i), key.value(i)));
+                let (text, key_text) = texts.unwrap_or_default();
+                ListedChunk {
+                    ordinal: ordinals.value(i),
+                    kind: ChunkKind::Passage,
+                    span,
+                    tokens: tokens.value(i),
+                    text: text.to_owned(),
+                    key_text: key_text.to_owned(),
+                }
+            })
+            .collect())
+    }
+
+    /// Returns the spans of rows of `chunks`.
+    fn spans(&self) -> Result<Vec<Span>> {
+        let starts = self.numbers::<UInt64Type>(column::SPAN_START)?;
+        let ends = self.numbers::<UInt64Type>(column::SPAN_END)?;
+        (0..self.batch.num_rows())
+            .map(|i| match (starts.value(i) as usize, ends.value(i) as usize) {
+                (start, end) if start <= end => Ok(Span::new(start, end)),
+                _ => Err(self.damaged("a span is damaged")),
             })
             .collect()
     }

@@ -5,13 +5,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, StringArray};
+use arrow::array::{ArrayRef, StringArray};
 use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use clew_core::{
-    Attributes, ContentHash, Document, DocumentId, MediaType, StoredDocument, Timestamp, Version,
-};
+use clew_core::{ContentHash, Document, DocumentId, MediaType, StoredDocument, Timestamp, Version};
 
 use crate::error::{Error, Result};
 use crate::table::column;
@@ -118,24 +116,6 @@ impl Rows<'_> {
         };
         self.versions()?.into_iter().enumerate().map(document).collect()
     }
-
-    fn attributes(&self, row: usize) -> Result<Attributes> {
-        let lists = self
-            .column(column::ATTRIBUTES)?
-            .as_list_opt::<i32>()
-            .ok_or_else(|| self.damaged("attributes are no list"))?;
-        let values = lists.value(row);
-        let texts =
-            values.as_string_opt::<i32>().ok_or_else(|| self.damaged("attributes are no texts"))?;
-        let attribute = |text: Option<&str>| {
-            let (name, value) = text.unwrap_or_default().split_once('=')?;
-            Some((name.to_owned().try_into().ok()?, value.to_owned()))
-        };
-        texts
-            .iter()
-            .map(|text| attribute(text).ok_or_else(|| self.damaged("an attribute is damaged")))
-            .collect()
-    }
 }
 
 fn split_content(content: &str, title_bytes: usize) -> Option<(&str, &str)> {
@@ -147,17 +127,29 @@ fn split_content(content: &str, title_bytes: usize) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::Labels;
+    use clew_core::{AttributeValue, FiniteNumber, Labels};
     use proptest::prelude::*;
 
     use super::*;
+
+    fn values() -> impl Strategy<Value = AttributeValue> {
+        prop_oneof![
+            ".{0,12}".prop_map(AttributeValue::Text),
+            "[:=a-z]{0,12}".prop_map(AttributeValue::Text),
+            any::<i64>().prop_map(AttributeValue::Integer),
+            any::<f64>()
+                .prop_filter_map("finite", FiniteNumber::new)
+                .prop_map(AttributeValue::Number),
+            any::<bool>().prop_map(AttributeValue::Boolean),
+        ]
+    }
 
     proptest! {
         #[test]
         fn a_document_comes_back_as_it_was_stored(
             text in ".{1,40}",
             title in "[^\\p{Cc}]{0,10}",
-            attributes in proptest::collection::btree_map("[a-z_.-]{1,8}", ".{0,12}", 0..4),
+            attributes in proptest::collection::btree_map("[a-z_.-]{1,8}", values(), 0..4),
             event_time in proptest::option::of(any::<i64>()),
             labels in proptest::collection::vec("[a-z0-9._-]{1,8}", 0..4),
             version in any::<u64>(),

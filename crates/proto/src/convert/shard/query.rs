@@ -283,7 +283,7 @@ pub fn chunks_from_wire(
 }
 
 /// Divides parts among messages of about `message_bytes` each.
-fn in_messages<T: prost::Message>(
+pub(super) fn in_messages<T: prost::Message>(
     parts: impl IntoIterator<Item = T>,
     message_bytes: usize,
 ) -> Vec<Vec<T>> {

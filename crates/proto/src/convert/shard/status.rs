@@ -144,7 +144,7 @@ pub fn counts_from_wire(counts: wire::CountResponse) -> Counts {
     }
 }
 
-fn state_to_wire(state: Option<DocumentState>) -> wire::DocumentState {
+pub(super) fn state_to_wire(state: Option<DocumentState>) -> wire::DocumentState {
     match state {
         None => wire::DocumentState::Unspecified,
         Some(DocumentState::Indexed) => wire::DocumentState::Indexed,
@@ -154,7 +154,7 @@ fn state_to_wire(state: Option<DocumentState>) -> wire::DocumentState {
     }
 }
 
-fn state_from_wire(state: i32) -> Result<Option<DocumentState>, Error> {
+pub(super) fn state_from_wire(state: i32) -> Result<Option<DocumentState>, Error> {
     match wire::DocumentState::try_from(state) {
         Ok(wire::DocumentState::Unspecified) => Ok(None),
         Ok(wire::DocumentState::Indexed) => Ok(Some(DocumentState::Indexed)),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clew_core::{Accepted, Access, Clock, DocumentId, Error, Forgotten, Version};
 use clew_index::{
-    Committed, CorpusTreeRow, DerivedDocument, DerivedPart, DocumentNodes, Done, Failure,
+    Committed, CorpusTreeRow, DerivedDocument, DerivedPart, DocumentNodes, Done, FailedAttempt,
     Maintenance, MaintenancePlan, Next, Offer, ShardSettings, ShardWriter, StagedMemory, Traces,
 };
 use clew_runtime::admission::Permit;
@@ -66,7 +66,7 @@ pub(crate) enum Message {
     /// Remove compressed memories of documents that are gone. Answers with their number.
     SweepMemories { reply: RpcReplyPort<Result<usize, Error>> },
     /// Record that documents failed.
-    RecordFailures { failures: Vec<Failure>, reply: RpcReplyPort<Result<(), Error>> },
+    RecordFailures { failures: Vec<FailedAttempt>, reply: RpcReplyPort<Result<(), Error>> },
     /// Forget those of the documents that the caller sees. Nothing finds them afterwards. Answers
     /// with what the maintainer needs to erase them.
     Forget { ids: Vec<DocumentId>, access: Access, reply: RpcReplyPort<Result<ToErase, Error>> },

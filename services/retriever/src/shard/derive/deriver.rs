@@ -16,7 +16,7 @@ use clew_core::{
     Stage, StoredDocument, TextKind, Version,
 };
 use clew_index::{
-    DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader, ShardSettings,
+    DerivedDocument, DueDocument, EmbeddedChunk, FailedAttempt, ShardReader, ShardSettings,
 };
 use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::ask;
@@ -191,7 +191,7 @@ impl Deriver {
         self.structure_builder.make_upper(embedder.ok().as_deref()).await
     }
 
-    async fn record(&self, failures: Vec<Failure>) -> Result<(), Error> {
+    async fn record(&self, failures: Vec<FailedAttempt>) -> Result<(), Error> {
         if failures.is_empty() {
             return Ok(());
         }
@@ -316,13 +316,24 @@ impl Deriver {
         Ok(chunks)
     }
 
-    fn failure_of(&self, batch: &[DueDocument], stored: &StoredDocument, fault: &Fault) -> Failure {
+    fn failure_of(
+        &self,
+        batch: &[DueDocument],
+        stored: &StoredDocument,
+        fault: &Fault,
+    ) -> FailedAttempt {
         let due = batch.iter().find(|due| due.document_id == stored.document.id);
         let attempts = due.map_or(0, |due| due.attempts);
         self.failure(&stored.document.id, stored.version, attempts, fault)
     }
 
-    fn failure(&self, id: &DocumentId, version: Version, attempts: u32, fault: &Fault) -> Failure {
+    fn failure(
+        &self,
+        id: &DocumentId,
+        version: Version,
+        attempts: u32,
+        fault: &Fault,
+    ) -> FailedAttempt {
         let delay = Backoff::delay_after(RETRY_DOCUMENT.0, RETRY_DOCUMENT.1, attempts);
         tracing::warn!(
             document = id.log_tag(),
@@ -330,7 +341,7 @@ impl Deriver {
             error = fault.error.chain(),
             "a document could not be derived"
         );
-        Failure {
+        FailedAttempt {
             document_id: id.clone(),
             version,
             stage: fault.stage,

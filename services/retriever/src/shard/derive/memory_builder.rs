@@ -516,8 +516,7 @@ fn admits(filter: &Filter, record: &MemoryRecord) -> bool {
     if filter.is_empty() {
         return true;
     }
-    let only_documents = Filter { documents: filter.documents.clone(), ..Filter::default() };
-    *filter == only_documents
+    filter.names_documents_only()
         && record.parts.iter().all(|part| filter.documents.contains(&part.document_id))
 }
 

@@ -52,7 +52,7 @@ impl Supply {
             },
             Self::Given(given) => given.text(number, edition)?,
         };
-        let attributes = Attributes::from([(tenth()?, (number % 10).to_string())]);
+        let attributes = Attributes::from([(tenth()?, (number % 10).to_string().into())]);
         let (id, event_time, labels) = (id(number), None, Labels::default());
         Ok(Document { id, text, media_type, title, attributes, event_time, labels })
     }

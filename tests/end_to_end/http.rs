@@ -1,0 +1,10 @@
+//! Tests of the HTTP front on real servers: with `curl` as its users do, and with what no client
+//! should send.
+//!
+//! That each refusal of gRPC has its twin by HTTP is tested where gRPC is: `refusals/grpc.rs` makes
+//! each call in every way, and so does `security/probe.rs`.
+
+mod api;
+mod curl;
+mod hostile;
+mod security;
