@@ -1,11 +1,11 @@
-"""The same searches over gRPC and over HTTP, in turns: how long they take, and how much processor time the server.
+"""The same searches over gRPC, HTTP and MCP, in turns: how long they take, and how much processor time the server.
 
     CLEW=target/debug/clew python3 benches/bench_http.py [ROUNDS] [MODEL]
 
 Ingests the pages below `docs`, then asks for their headings, one round of all headings by each way in turn, on one
-connection. Tells the median and the 95th percentile as this client sees them, and the server's processor time of
-a search. Needs grpcio and grpcio-tools. MODEL is the folder of the embedding model; without it, the one of
-`make setup`.
+connection. An agent finds documents with their attributes instead of passages, so gRPC is asked for those as well.
+Tells the median and the 95th percentile as this client sees them, and the server's processor time of a search. Needs
+grpcio and grpcio-tools. MODEL is the folder of the embedding model; without it, the one of `make setup`.
 """
 
 import http.client
@@ -23,6 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 METHOD = "/api/clew.query.v1.QueryService/Search"
 CORPUS, K = "pages", 10
+# Headers that a client of the Model Context Protocol sends.
+AGENT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -53,8 +55,8 @@ class Server:
 
 
 def by_grpc(address, folder):
-    """A function that searches by gRPC."""
-    files = ["clew/query/v1/query.proto"]
+    """Functions that search by gRPC for passages, and for documents as agents do."""
+    files = ["clew/ingest/v1/attribute.proto", "clew/query/v1/query.proto"]
     generate = [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT}/proto"]
     subprocess.run([*generate, f"--python_out={folder}", f"--grpc_python_out={folder}", *files], check=True)
     sys.path.insert(0, folder)
@@ -63,24 +65,49 @@ def by_grpc(address, folder):
     messages = importlib.import_module("clew.query.v1.query_pb2")
     stub = importlib.import_module("clew.query.v1.query_pb2_grpc").QueryServiceStub(grpc.insecure_channel(address))
 
-    def search(text):
-        found = stub.Search(messages.SearchRequest(corpus=CORPUS, query=text, k=K), timeout=60)
+    def search(text, **wanted):
+        found = stub.Search(messages.SearchRequest(corpus=CORPUS, query=text, k=K, **wanted), timeout=60)
         return [item.document_id for item in found.evidence]
 
-    return search
+    def search_documents(text):
+        return search(text, grouping=messages.GROUPING_DOCUMENTS, with_attributes=True)
+
+    return search, search_documents
+
+
+def posting(address, path, headers):
+    """A function that posts a message on one connection, and returns what is answered."""
+    connection = http.client.HTTPConnection(address)
+
+    def post(message):
+        connection.request("POST", path, json.dumps(message), {"Content-Type": "application/json", **headers})
+        answered = connection.getresponse()
+        body = answered.read()
+        assert answered.status == 200, body
+        return json.loads(body)
+
+    return post
 
 
 def by_http(address):
     """A function that searches by HTTP."""
-    connection = http.client.HTTPConnection(address)
+    post = posting(address, METHOD, {})
 
     def search(text):
-        body = json.dumps({"corpus": CORPUS, "query": text, "k": K})
-        connection.request("POST", METHOD, body, {"Content-Type": "application/json"})
-        answered = connection.getresponse()
-        body = answered.read()
-        assert answered.status == 200, body
-        return [item["documentId"] for item in json.loads(body).get("evidence", [])]
+        found = post({"corpus": CORPUS, "query": text, "k": K})
+        return [item["documentId"] for item in found.get("evidence", [])]
+
+    return search
+
+
+def by_mcp(address):
+    """A function that searches as an agent does."""
+    post = posting(address, f"/mcp/{CORPUS}", AGENT)
+
+    def search(text):
+        call = {"name": "search", "arguments": {"query": text}}
+        said = post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+        return [item["id"] for item in said["result"]["structuredContent"]["results"]]
 
     return search
 
@@ -95,10 +122,16 @@ def main():
         try:
             ingest = [os.environ["CLEW"], "ingest", "--corpus", CORPUS, "--endpoint", f"http://{server.grpc}", *pages]
             subprocess.run(ingest, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            ways = {"gRPC": by_grpc(server.grpc, folder), "HTTP": by_http(server.http)}
+            passages, documents = by_grpc(server.grpc, folder)
+            ways = {
+                "gRPC, passages": passages,
+                "HTTP, passages": by_http(server.http),
+                "gRPC, documents": documents,
+                "MCP, documents": by_mcp(server.http),
+            }
             for heading in headings:
-                found = {way: search(heading) for way, search in ways.items()}
-                assert found["gRPC"] == found["HTTP"], heading
+                found = [search(heading) for search in ways.values()]
+                assert found[0] == found[1] and found[2] == found[3], heading
             taken, used = {way: [] for way in ways}, {way: 0.0 for way in ways}
             for _ in range(rounds):
                 for way, search in ways.items():
