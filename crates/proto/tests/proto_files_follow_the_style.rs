@@ -34,7 +34,8 @@ fn packages_folders_services_and_enums_are_named_by_the_rules() {
         let folder = file.name().rsplit_once('/').map_or("", |(folder, _)| folder);
         assert_eq!(folder.replace('/', "."), file.package(), "package = folder");
         assert!(file.package().ends_with(".v1"));
-        assert_eq!(file.service.len(), 1, "one service per file: {}", file.name());
+        // Messages that two packages share have a file without a service: imports have no cycles.
+        assert!(file.service.len() <= 1, "one service per file: {}", file.name());
         for service in &file.service {
             assert!(service.name().ends_with("Service"));
             for method in &service.method {
