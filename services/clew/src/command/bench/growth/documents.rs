@@ -16,6 +16,8 @@ const CHUNK_BYTES: u64 = 1_024;
 const WORDS_OF_A_QUESTION: usize = 9;
 /// Attribute by which a tenth of all documents is told from the others.
 const TENTH: &str = "tenth";
+/// The same as a number.
+const REST_OF_10: &str = "rest";
 
 /// Documents without end.
 #[derive(Debug)]
@@ -52,7 +54,11 @@ impl Supply {
             },
             Self::Given(given) => given.text(number, edition)?,
         };
-        let attributes = Attributes::from([(tenth()?, (number % 10).to_string().into())]);
+        let rest = number % 10;
+        let attributes = Attributes::from([
+            (tenth()?, rest.to_string().into()),
+            (rest_of_10()?, (rest as i64).into()),
+        ]);
         let (id, event_time, labels) = (id(number), None, Labels::default());
         Ok(Document { id, text, media_type, title, attributes, event_time, labels })
     }
@@ -93,8 +99,23 @@ pub fn tenth_of_all(which: u64) -> anyhow::Result<Filter> {
     Ok(Filter { attributes: vec![(tenth()?, (which % 10).to_string())], ..Filter::default() })
 }
 
+/// Returns a filter with a condition that every tenth document meets, the same as
+/// [`tenth_of_all`]. It compares numbers, so that it has to be worked out for each document.
+///
+/// # Errors
+/// Returns an error if the condition cannot be read.
+pub fn under_a_condition(which: u64) -> anyhow::Result<Filter> {
+    let rest = which % 10;
+    let condition = format!("{REST_OF_10} >= {rest} and not {REST_OF_10} > {rest}");
+    Ok(Filter { condition: Some(condition.parse()?), ..Filter::default() })
+}
+
 fn tenth() -> anyhow::Result<AttributeName> {
     Ok(TENTH.to_owned().try_into()?)
+}
+
+fn rest_of_10() -> anyhow::Result<AttributeName> {
+    Ok(REST_OF_10.to_owned().try_into()?)
 }
 
 /// Returns how documents are cut.
@@ -143,9 +164,11 @@ mod tests {
 
     #[test]
     fn a_tenth_of_the_documents_passes_the_filter() {
-        let filter = tenth_of_all(3).unwrap();
-        let passes = |number: &u64| filter.admits(&Supply::Generated.document(*number, 0).unwrap());
-        assert_eq!((0..20).filter(passes).collect::<Vec<_>>(), [3, 13]);
+        for filter in [tenth_of_all(3).unwrap(), under_a_condition(3).unwrap()] {
+            let document = |number| Supply::Generated.document(number, 0).unwrap();
+            let passes = |number: &u64| filter.admits(&document(*number));
+            assert_eq!((0..20).filter(passes).collect::<Vec<_>>(), [3, 13]);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use clew_index::ShardView;
 use tokio::task::JoinHandle;
 
 use crate::command::bench::growth::cost::{self, WorkCost};
-use crate::command::bench::growth::documents::tenth_of_all;
+use crate::command::bench::growth::documents::{tenth_of_all, under_a_condition};
 use crate::command::bench::growth::encoder::embed;
 use crate::command::bench::growth::measured::{Measured, REPEATS};
 use crate::command::bench::growth::report::{Amount, CALM_SEARCH, RECALL};
@@ -70,12 +70,22 @@ impl Measured {
                 "hybrid search in a tenth of the documents, p50",
                 "hybrid search in a tenth of the documents, p99",
             ),
+            (
+                SearchMode::Hybrid,
+                under_a_condition(3)?,
+                "hybrid search under a condition that a tenth meets, p50",
+                "hybrid search under a condition that a tenth meets, p99",
+            ),
         ] {
             let of = |query| CandidateQuery { mode, filter: filter.clone(), ..query };
             let view = self.view();
             if !filter.is_empty() {
                 let cost = self.search(&view, &of(self.query(0)?)).await?;
-                self.add("hybrid search, the first with a filter", cost);
+                let first = match filter.condition {
+                    None => "hybrid search, the first with a filter",
+                    Some(_) => "hybrid search, the first with a condition",
+                };
+                self.add(first, cost);
             }
             self.warm_up(&view, &of).await?;
             let mut costs = Vec::with_capacity(SEARCHES as usize);
