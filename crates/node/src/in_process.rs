@@ -6,14 +6,13 @@ use std::time::Duration;
 use clew_auth::Guard;
 use clew_client::Services;
 use clew_runtime::deadline::parse_grpc_timeout;
-use clew_telemetry::RpcLayer;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::service::Routes;
-use tower::{Service, ServiceBuilder, ServiceExt};
+use tower::{Layer, Service, ServiceExt};
 
-use crate::body::BodyPatience;
+use crate::layers::layers;
 
 /// Returns the services behind `routes` for callers in this process.
 ///
@@ -21,11 +20,7 @@ use crate::body::BodyPatience;
 /// ([`crate::transport`]): they are traced and counted, must arrive in time, and get past `guard`
 /// with the key in their own headers. Only HTTP/2 is missing in between.
 pub fn in_process(routes: Routes, guard: Guard) -> Services {
-    let layered = ServiceBuilder::new()
-        .layer(RpcLayer)
-        .layer(BodyPatience::default())
-        .layer(guard)
-        .service(routes.prepare());
+    let layered = layers(guard).layer(routes.prepare());
     Services::over(tower::service_fn(move |request| answer(layered.clone(), request)))
 }
 

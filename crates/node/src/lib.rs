@@ -13,6 +13,7 @@
 mod body;
 mod config;
 mod in_process;
+mod layers;
 mod metrics;
 mod node;
 mod node_service;

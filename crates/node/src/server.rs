@@ -9,7 +9,6 @@ use clew_client::Services;
 use clew_core::{Error, ErrorKind};
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::cluster::v1::node_service_server::NodeServiceServer;
-use clew_telemetry::RpcLayer;
 use clew_tls::{ConnectionLimits, Tls, incoming};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -23,8 +22,8 @@ use tonic_health::server::HealthReporter;
 use tower::layer::util::{Identity, Stack};
 
 use crate::Node;
-use crate::body::BodyPatience;
 use crate::in_process::in_process;
+use crate::layers::{Layers, layers};
 use crate::node_service::NodeRpc;
 
 /// Number of requests that one connection may have in flight. Further requests wait on the
@@ -45,17 +44,14 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Time for which a node accepts requests after it has announced its end, so that callers notice.
 const NOTICE: Duration = Duration::from_millis(500);
 
-/// Layers that every request passes before it reaches a service.
-pub type Transport = Stack<Guard, Stack<BodyPatience, Stack<RpcLayer, Identity>>>;
+/// The layers of a server.
+pub type Transport = Stack<Layers, Identity>;
 
 /// Creates a server without services, with the connection settings of Clew's servers, behind
 /// `guard`.
 pub fn transport(guard: Guard) -> tonic::transport::Server<Transport> {
     tonic::transport::Server::builder()
-        // Outermost, so that rejected requests are counted as well.
-        .layer(RpcLayer)
-        .layer(BodyPatience::default())
-        .layer(guard)
+        .layer(layers(guard))
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
         .http2_max_header_list_size(HEADER_BYTES)
         .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION)
