@@ -37,13 +37,13 @@ use futures::{Stream, StreamExt};
 use tonic::Request;
 
 use self::failed::failed;
-pub use self::place::address_of;
+pub use self::place::{address_of, name_of};
 pub use self::services::Services;
 pub use self::wire::{Credentials, Wire};
 
 const PAGE_SIZE: u32 = 1000;
 /// Maximum size in bytes of a message with a part of a graph.
-const MAX_GRAPH_BYTES: usize = 64 << 20;
+pub const MAX_GRAPH_BYTES: usize = 64 << 20;
 /// Number of attempts to read a text in parts if the document is replaced meanwhile.
 const READ_ATTEMPTS: usize = 10;
 

@@ -1,4 +1,4 @@
-//! Where a document can be opened.
+//! What a document is called, and where it can be opened.
 
 use clew_core::URL_ATTRIBUTE;
 use clew_proto::ingest::v1::Attribute;
@@ -8,6 +8,11 @@ use clew_proto::query::v1::Span;
 const RUNNING: [&str; 3] = ["javascript", "data", "vbscript"];
 /// Bytes that stand for themselves in the path of a URI, besides letters and digits.
 const PLAIN: &[u8] = b"-._~/";
+
+/// Returns the name of a document for people: its title, or its id if it has none.
+pub fn name_of<'a>(title: &'a str, id: &'a str) -> &'a str {
+    if title.is_empty() { id } else { title }
+}
 
 /// Returns the address of a document, or of the byte range `span` of it: its attribute `url` if
 /// that is an address to open, or else the name of its place in the memory, which only Clew
@@ -49,6 +54,11 @@ fn escaped(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_document_without_a_title_is_called_by_its_id() {
+        assert_eq!([name_of("Backups", "a.md"), name_of("", "a.md")], ["Backups", "a.md"]);
+    }
 
     #[test]
     fn a_document_is_where_its_attribute_says_or_else_in_the_memory() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Request};
-use clew_client::Services;
+use clew_client::{MAX_GRAPH_BYTES, Services};
 use clew_core::{CorpusName, Error, ErrorKind};
 use clew_http::CallHeaders;
 use clew_proto::auth::v1::access_service_client::AccessServiceClient;
@@ -167,10 +167,8 @@ impl Caller {
     }
 
     pub fn memories(&self) -> MemoryServiceClient<Services> {
-        /// Maximum size in bytes of a part of a graph: entities name the segments that mention
-        /// them, and there may be very many.
-        const GRAPH_BYTES: usize = 64 << 20;
-        MemoryServiceClient::new(self.services.clone()).max_decoding_message_size(GRAPH_BYTES)
+        let client = MemoryServiceClient::new(self.services.clone());
+        client.max_decoding_message_size(MAX_GRAPH_BYTES)
     }
 }
 

@@ -1,10 +1,8 @@
 //! Citations of an answer as annotations of a chat completion.
 
-use clew_client::address_of;
+use clew_client::{address_of, name_of};
 use clew_proto::query::v1::Citation;
 use serde_json::{Value, json};
-
-use crate::passage::name;
 
 /// Returns the annotations of `text`, one for each citation; none is an empty list, which clients
 /// expect.
@@ -27,7 +25,7 @@ pub(crate) fn annotations(corpus: &str, text: &str, citations: &[Citation]) -> V
             "type": "url_citation",
             "url_citation": {
                 "url": url,
-                "title": name(&citation.title, &citation.document_id),
+                "title": name_of(&citation.title, &citation.document_id),
                 "start_index": characters(text, start),
                 "end_index": characters(text, end),
             },

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use clew_client::name_of;
 use clew_http::Failure;
 use clew_proto::query::v1::{self as wire, Evidence, Filter, Operator, SearchRequest};
 use serde::Deserialize;
@@ -11,7 +12,7 @@ use tonic::{Code, Status};
 use crate::Json;
 use crate::attributes::{compared, joined, negated, object, typed};
 use crate::caller::Call;
-use crate::passage::{name, score};
+use crate::passage::score;
 
 /// Body of a request.
 #[derive(Deserialize)]
@@ -197,7 +198,7 @@ fn records(evidence: &[Evidence], threshold: f32) -> Vec<Value> {
         json!({
             "content": passage.text,
             "score": score(passage),
-            "title": name(&passage.title, &passage.document_id),
+            "title": name_of(&passage.title, &passage.document_id),
             "metadata": metadata,
         })
     })

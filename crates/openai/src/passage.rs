@@ -9,11 +9,6 @@ pub(crate) fn score(passage: &Evidence) -> f32 {
     passage.dense_score.unwrap_or_default().clamp(0.0, 1.0)
 }
 
-/// Returns the name of a document for people: its title, or its id.
-pub(crate) fn name<'a>(title: &'a str, id: &'a str) -> &'a str {
-    if title.is_empty() { id } else { title }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,6 +19,5 @@ mod tests {
             |cosine| score(&Evidence { score: 9.0, dense_score: cosine, ..Default::default() });
         let scores = [Some(0.75), Some(-0.5), Some(1.25), None].map(scored);
         assert_eq!(scores, [0.75, 0.0, 1.0, 0.0]);
-        assert_eq!([name("Backups", "a.md"), name("", "a.md")], ["Backups", "a.md"]);
     }
 }

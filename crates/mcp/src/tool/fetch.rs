@@ -1,6 +1,6 @@
 //! `fetch`: returns a document, in the shape that ChatGPT's connectors read.
 
-use clew_client::address_of;
+use clew_client::{address_of, name_of};
 use clew_core::{CorpusName, Error};
 use clew_proto::ingest::v1::{Document, DocumentState, GetDocumentRequest};
 use serde::Deserialize;
@@ -48,7 +48,7 @@ fn whole(corpus: &CorpusName, document: &Document, state: &DocumentState) -> Val
     let url = address_of(corpus.as_str(), &document.id, None, &document.attributes);
     json!({
         "id": document.id,
-        "title": if document.title.is_empty() { &document.id } else { &document.title },
+        "title": name_of(&document.title, &document.id),
         "text": String::from_utf8_lossy(&document.text),
         "url": url,
         "metadata": metadata,

@@ -1,6 +1,6 @@
 //! `search`: finds documents, in the shape that ChatGPT's connectors read.
 
-use clew_client::address_of;
+use clew_client::{address_of, name_of};
 use clew_core::{CorpusName, Error};
 use clew_proto::query::v1::{Evidence, Grouping, SearchRequest};
 use serde::Deserialize;
@@ -41,7 +41,7 @@ fn results(corpus: &CorpusName, evidence: &[Evidence]) -> Value {
         let url = address_of(corpus.as_str(), &hit.document_id, hit.span, &hit.attributes);
         json!({
             "id": hit.document_id,
-            "title": if hit.title.is_empty() { &hit.document_id } else { &hit.title },
+            "title": name_of(&hit.title, &hit.document_id),
             "url": url,
             "text": hit.text,
         })

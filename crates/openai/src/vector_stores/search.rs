@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use axum::extract::Path;
+use clew_client::name_of;
 use clew_http::Failure;
 use clew_proto::query::v1::{
     Condition, Evidence, Filter, Operator, SearchBatchRequest, SearchRequest,
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use crate::Json;
 use crate::attributes::{compared, joined, object, typed};
 use crate::caller::Call;
-use crate::passage::{name, score};
+use crate::passage::score;
 use crate::refusal::Refusal;
 
 /// Maximum passages, and their number if the client says nothing.
@@ -156,7 +157,7 @@ fn interleaved(rankings: Vec<Vec<Evidence>>) -> Vec<Evidence> {
 fn passage(passage: &Evidence) -> Value {
     json!({
         "file_id": passage.document_id,
-        "filename": name(&passage.title, &passage.document_id),
+        "filename": name_of(&passage.title, &passage.document_id),
         "score": score(passage),
         "attributes": object(&passage.attributes),
         "content": [{"type": "text", "text": passage.text}],
