@@ -35,10 +35,16 @@ pub(crate) fn open_for(
     Ok((device, dtype))
 }
 
+/// Returns whether a device computes in bfloat16. One that cannot be opened is refused later.
+pub(crate) fn has_bfloat16(choice: DeviceChoice) -> bool {
+    open(choice).map_or(true, |device| device.supports_dtype(DType::BF16))
+}
+
 /// Opens a GPU. Lists the devices first, because naming one that does not exist panics in Burn's
 /// own threads.
 #[cfg(feature = "cuda")]
 fn open_cuda(index: usize) -> Result<Device, Error> {
+    keep_kernels();
     let devices = Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec();
     let count = devices.len();
     devices.into_iter().nth(index).ok_or_else(|| Error::OptionUnavailable {
@@ -46,6 +52,23 @@ fn open_cuda(index: usize) -> Result<Device, Error> {
         expected: format!("one of the {count} CUDA devices of this machine, counted from 0"),
         found: format!("device {index}"),
     })
+}
+
+/// Makes this process keep on disk the kernels that it compiles for a GPU, and which of them is the
+/// fastest for a shape. Without them a model takes minutes to start. They lie in the cache folder of
+/// the user (`XDG_CACHE_HOME`), unless `cubecl.toml` names another.
+#[cfg(feature = "cuda")]
+fn keep_kernels() {
+    use burn::cubecl::config::cache::CacheConfig;
+    use burn::cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
+
+    let mut config = CubeClRuntimeConfig::from_current_dir().override_from_env();
+    config.compilation.cache = true;
+    if matches!(config.environment.path, CacheConfig::Target) {
+        config.environment.path = CacheConfig::Global;
+    }
+    // Only the first call decides.
+    CubeClRuntimeConfig::try_set(config);
 }
 
 #[cfg(not(feature = "cuda"))]

@@ -14,7 +14,7 @@ use crate::engine::{Engine, Tokens};
 use crate::folder::{ModelFolder, Prompts, Transformer};
 use crate::pooling::{Pooling, to_unit};
 use crate::route::Route;
-use crate::{EncodedText, Error, ModelOptions, Precision, Scratch, engine};
+use crate::{EncodedText, Error, ModelOptions, Precision, Scratch, device, engine};
 
 /// Embedding model in memory, shared by all threads that use it.
 ///
@@ -80,7 +80,8 @@ impl EmbeddingModel {
     /// model, or if this machine cannot honour the options; see [`Error`].
     pub fn load(folder: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let folder = ModelFolder::open(folder)?;
-        let route = Route::choose(options, packed_obstacle(&folder.transformer), Kernel::detect);
+        let obstacle = packed_obstacle(&folder.transformer);
+        let route = Route::choose(options, obstacle, Kernel::detect, device::has_bfloat16);
         let (tokenizer, revision, engine) = thread::scope(|scope| {
             let tokenizer = scope.spawn(|| folder.read_tokenizer());
             let revision = scope.spawn(|| folder.revision());

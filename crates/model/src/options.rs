@@ -92,10 +92,10 @@ impl From<DeviceChoice> for String {
 /// Choice of the number format of the factors of the large matrix products.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrecisionChoice {
-    /// bfloat16 on CPUs with instructions for it, 32-bit floats otherwise.
+    /// bfloat16 on CPUs and GPUs with instructions for it, 32-bit floats otherwise.
     #[default]
     Auto,
-    /// 32-bit floats.
+    /// 32-bit floats. GPUs round factors to 11 bits of significand (TF32).
     Float32,
     /// bfloat16 (8 bits of significand): about twice as fast, cosine to the exact vector at least
     /// 0.9999.

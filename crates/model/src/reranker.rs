@@ -20,7 +20,7 @@ use crate::folder::{TOKENIZER, check_vocabulary, read_bert};
 use crate::pooling::Pooling;
 use crate::route::Route;
 use crate::weights::Parameter;
-use crate::{EncodedPair, Error, ModelOptions, Scratch};
+use crate::{EncodedPair, Error, ModelOptions, Scratch, device};
 
 /// Cross-encoder in memory, shared by all threads that use it: a BERT or an XLM-RoBERTa with a
 /// classification head of one label.
@@ -87,7 +87,7 @@ impl RerankerModel {
             Family::XlmRoberta => bert::is_ignored(name),
         })?;
         let obstacle = packed_obstacle(&config, &tokenizer);
-        let route = Route::choose(options, obstacle, Kernel::detect)?;
+        let route = Route::choose(options, obstacle, Kernel::detect, device::has_bfloat16)?;
         let engine = Engine::load_bert(route, &config, &weights)?;
         tracing::info!(%route, "reranker loaded");
         Ok(Arc::new(Self {

@@ -3,14 +3,21 @@
 use std::time::Instant;
 
 use burn::prelude::*;
+use burn::tensor::Distribution;
 
 use crate::decoder::cores::Cores;
 use crate::{DeviceChoice, Error, Precision, device};
 
-/// Side of the square matrices whose product is timed.
+/// Side of the square matrices whose product is timed on a CPU.
 const SIDE: usize = 2048;
+/// The same on a GPU, which smaller matrices do not fill.
+const GPU_SIDE: usize = 8192;
+/// Number of products between two waits for a GPU, because a wait takes time too.
+const GPU_REPEATS: usize = 8;
 /// Bytes that are read to time memory: more than any cache holds.
 const READ_BYTES: usize = 256 << 20;
+/// The same on a GPU, where a small copy takes less time than the wait for it.
+const GPU_READ_BYTES: usize = 2 << 30;
 /// Number of runs of each measurement. The best counts, because nothing makes a machine faster than
 /// it is.
 const ROUNDS: usize = 5;
@@ -49,16 +56,24 @@ impl Roofline {
 
 fn flops(choice: DeviceChoice, precision: Precision, cores: &Cores) -> Result<f64, Error> {
     let (device, dtype) = device::open_for(choice, precision)?;
-    let ones = Tensor::<2>::ones([SIDE, SIDE], (&device, dtype));
-    let work = 2.0 * (SIDE as f64).powi(3);
-    best_rate(work, || wait(cores.product(ones.clone(), &ones)))
+    let (side, repeats) = match choice {
+        DeviceChoice::Cpu => (SIDE, 1),
+        DeviceChoice::Cuda { .. } => (GPU_SIDE, GPU_REPEATS),
+    };
+    // Random numbers, because a GPU multiplies equal ones faster, and of a size that repeated
+    // products keep.
+    let spread = Distribution::Normal(0.0, (side as f64).powf(-0.5));
+    let numbers = Tensor::<2>::random([side, side], spread, (&device, dtype));
+    let work = 2.0 * (side as f64).powi(3) * repeats as f64;
+    let multiply = |product: Tensor<2>, _| cores.product(product, &numbers);
+    best_rate(work, || wait((0..repeats).fold(numbers.clone(), multiply)))
 }
 
 fn copied_bytes(choice: DeviceChoice, precision: Precision) -> Result<f64, Error> {
     let (device, dtype) = device::open_for(choice, precision)?;
-    let rows = READ_BYTES / SIDE / dtype.size();
+    let rows = GPU_READ_BYTES / SIDE / dtype.size();
     let ones = Tensor::<2>::ones([rows, SIDE], (&device, dtype));
-    best_rate(2.0 * READ_BYTES as f64, || wait(ones.clone().mul_scalar(3.0)))
+    best_rate(2.0 * GPU_READ_BYTES as f64, || wait(ones.clone().mul_scalar(3.0)))
 }
 
 /// Returns the rate at which the CPU reads memory. It compares two halves, because the C library's

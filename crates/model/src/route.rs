@@ -13,7 +13,7 @@ use crate::{DeviceChoice, Error, ModelOptions, PathChoice, Precision, PrecisionC
 /// GPU needs many rows.
 const PACKED_BATCH_TOKENS: usize = 512;
 const BURN_CPU_BATCH_TOKENS: usize = 256;
-const BURN_CUDA_BATCH_TOKENS: usize = 16_384;
+const BURN_CUDA_BATCH_TOKENS: usize = 65_536;
 
 /// Code path that will compute, and its number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) enum Route {
 impl Route {
     /// Returns the fastest route that honours `options`. `packed_obstacle` is the reason why the
     /// packed path cannot run this model, if there is one. `detect` finds the packed kernel of this
-    /// CPU for a precision.
+    /// CPU for a precision, and `has_bfloat16` tells whether a GPU computes in bfloat16.
     ///
     /// # Errors
     /// Returns [`Error::OptionUnavailable`] if no route honours the options.
@@ -33,6 +33,7 @@ impl Route {
         options: &ModelOptions,
         packed_obstacle: Option<String>,
         detect: impl Fn(clew_packed_bert::KernelPrecision) -> Option<Kernel>,
+        has_bfloat16: impl Fn(DeviceChoice) -> bool,
     ) -> Result<Self, Error> {
         let packed_wanted = match (options.device, options.path) {
             (DeviceChoice::Cuda { .. }, PathChoice::Packed) => {
@@ -49,7 +50,7 @@ impl Route {
                 Err(error) => tracing::info!(reason = %error, "the packed path is not used"),
             }
         }
-        Ok(Self::Burn(options.device, burn_precision(options)?))
+        Ok(Self::Burn(options.device, burn_precision(options, has_bfloat16)?))
     }
 
     pub(crate) fn precision(self) -> Precision {
@@ -110,10 +111,16 @@ fn find_kernel(
     Ok(kernel)
 }
 
-fn burn_precision(options: &ModelOptions) -> Result<Precision, Error> {
+fn burn_precision(
+    options: &ModelOptions,
+    has_bfloat16: impl Fn(DeviceChoice) -> bool,
+) -> Result<Precision, Error> {
     match (options.device, options.precision) {
-        (_, PrecisionChoice::Auto | PrecisionChoice::Float32) => Ok(Precision::Float32),
-        (DeviceChoice::Cuda { .. }, PrecisionChoice::BFloat16) => Ok(Precision::BFloat16),
+        (_, PrecisionChoice::Float32) | (DeviceChoice::Cpu, PrecisionChoice::Auto) => {
+            Ok(Precision::Float32)
+        }
+        (device, PrecisionChoice::Auto) if !has_bfloat16(device) => Ok(Precision::Float32),
+        (DeviceChoice::Cuda { .. }, _) => Ok(Precision::BFloat16),
         // Burn's CPU backend would convert both factors to 32 bits at each product.
         (DeviceChoice::Cpu, PrecisionChoice::BFloat16) => {
             Err(unavailable("precision", "float32 for burn on a processor", "bfloat16"))
@@ -161,13 +168,17 @@ mod tests {
             (Cpu, Path::Auto, In::Auto, &old, Route::Packed(Kernel::Avx2)),
             (Cpu, Path::Auto, In::Auto, &[], burn),
             (Cpu, Path::Burn, In::Auto, &new, burn),
-            (CUDA, Path::Auto, In::Auto, &new, Route::Burn(CUDA, Precision::Float32)),
+            (CUDA, Path::Auto, In::Auto, &new, Route::Burn(CUDA, Precision::BFloat16)),
+            (CUDA, Path::Auto, In::Float32, &new, Route::Burn(CUDA, Precision::Float32)),
             (CUDA, Path::Burn, In::BFloat16, &new, Route::Burn(CUDA, Precision::BFloat16)),
         ] {
             let options = options(device, path, precision);
-            let route = Route::choose(&options, None, processor(kernels)).unwrap();
+            let route = Route::choose(&options, None, processor(kernels), |_| true).unwrap();
             assert_eq!(route, expected, "{options:?}");
         }
+        let old_gpu = options(CUDA, Path::Auto, In::Auto);
+        let route = Route::choose(&old_gpu, None, processor(&new), |_| false).unwrap();
+        assert_eq!(route, Route::Burn(CUDA, Precision::Float32));
     }
 
     #[test]
@@ -183,7 +194,7 @@ mod tests {
             (Cpu, Path::Burn, In::BFloat16, &[Kernel::Avx512Bf16], "precision"),
         ] {
             let options = options(device, path, precision);
-            match Route::choose(&options, None, processor(kernels)) {
+            match Route::choose(&options, None, processor(kernels), |_| true) {
                 Err(Error::OptionUnavailable { option, .. }) => assert_eq!(option, expected),
                 other => panic!("{options:?} gave {other:?}"),
             }
@@ -193,9 +204,12 @@ mod tests {
     #[test]
     fn a_model_that_the_packed_path_cannot_run_runs_on_burn() {
         let obstacle = || Some("heads of 20".to_owned());
-        let route = Route::choose(&ModelOptions::default(), obstacle(), processor(&Kernel::ALL));
+        let choose = |options: &ModelOptions| {
+            Route::choose(options, obstacle(), processor(&Kernel::ALL), |_| true)
+        };
+        let route = choose(&ModelOptions::default());
         assert_eq!(route.unwrap(), Route::Burn(DeviceChoice::Cpu, Precision::Float32));
         let packed = options(DeviceChoice::Cpu, PathChoice::Packed, PrecisionChoice::Auto);
-        assert!(Route::choose(&packed, obstacle(), processor(&Kernel::ALL)).is_err());
+        assert!(choose(&packed).is_err());
     }
 }

@@ -6,12 +6,16 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
+mod device;
+
 use std::path::{Path, PathBuf};
 
 use clew_model::decoder::{Decoder, DecoderStep, Sequence, WantedLogits};
-use clew_model::{DeviceChoice, Error, Precision};
+use clew_model::{Error, Precision};
 use safetensors::SafeTensors;
 use serde_json::Value;
+
+use crate::device::{device, tolerance};
 
 /// Maximum difference of a logit. Two correct computations in 32-bit floats differ by a few 1e-5.
 const LOGITS: f32 = 1e-4;
@@ -65,7 +69,7 @@ impl Case {
     }
 
     fn load(&self, precision: Precision) -> Decoder {
-        Decoder::load(&self.folder, DeviceChoice::Cpu, precision, 2)
+        Decoder::load(&self.folder, device(), precision, 2)
             .unwrap_or_else(|error| panic!("{}: {error}", self.name()))
     }
 
@@ -123,7 +127,7 @@ fn golden_logits_and_greedy_continuations_are_the_references() {
         let mut sequence = decoder.sequence(case.length());
         let logits = step(&decoder, &mut sequence, &case.prompt, WantedLogits::All);
         let off = difference(&logits, &case.logits);
-        assert!(off <= LOGITS, "{}: logits are off by {off}", case.name());
+        assert!(off <= tolerance(LOGITS), "{}: logits are off by {off}", case.name());
 
         let mut next = likeliest(logits.last().unwrap());
         let mut continued = vec![next];
@@ -136,7 +140,7 @@ fn golden_logits_and_greedy_continuations_are_the_references() {
         }
         assert_eq!(continued, case.greedy, "{}", case.name());
         let off = difference(&seen, &case.greedy_logits);
-        assert!(off <= LOGITS, "{}: cached logits are off by {off}", case.name());
+        assert!(off <= tolerance(LOGITS), "{}: cached logits are off by {off}", case.name());
     }
 }
 
@@ -171,7 +175,7 @@ fn a_text_in_pieces_is_the_text_at_once() {
                 .flat_map(|piece| step(&decoder, &mut sequence, piece, WantedLogits::All))
                 .collect();
             let off = difference(&logits, &expected);
-            assert!(off <= LOGITS, "{} in pieces of {size}: off by {off}", case.name());
+            assert!(off <= tolerance(LOGITS), "{} in pieces of {size}: off by {off}", case.name());
         }
     }
 }
@@ -200,7 +204,7 @@ fn a_sequence_is_the_same_in_company() {
         ];
         let together = decoder.step(&mut steps).unwrap();
         let off = difference(&together, &alone);
-        assert!(off <= LOGITS, "{}: off by {off} in company", case.name());
+        assert!(off <= tolerance(LOGITS), "{}: off by {off} in company", case.name());
     }
 }
 

@@ -3,13 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
+mod device;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clew_core::{ChatMessage, ChatRole, Finish, GenerationRequest, ReplyFormat, Sampling};
 use clew_model::generation::{End, GenerationBatch, ReplyId};
-use clew_model::{DeviceChoice, Error, LanguageModel, LanguageModelOptions, Precision};
+use clew_model::{Error, LanguageModel, LanguageModelOptions, Precision};
 use serde_json::{Value, json};
+
+use crate::device::device;
 
 fn model(seed: u64) -> Arc<LanguageModel> {
     let folder = tempfile::tempdir().unwrap();
@@ -18,7 +22,7 @@ fn model(seed: u64) -> Arc<LanguageModel> {
         folder: folder.path().to_owned(),
         tokenizer: None,
         name: None,
-        device: DeviceChoice::Cpu,
+        device: device(),
         precision: Precision::Float32,
         threads: 2,
     };

@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
+mod device;
+
 use std::path::{Path, PathBuf};
 
 use clew_model::decoder::WantedLogits;
@@ -15,6 +17,8 @@ use clew_model::memory::{
 use clew_model::{DeviceChoice, Precision};
 use safetensors::SafeTensors;
 use serde_json::{Value, json};
+
+use crate::device::{device, tolerance};
 
 /// Maximum difference of a logit. Two correct computations in 32-bit floats differ by a few 1e-5.
 const LOGITS: f32 = 1e-4;
@@ -92,7 +96,7 @@ fn model(folder: &Path, settings: &Value) -> MemoryModel {
     std::fs::write(changed.path().join("config.json"), config.to_string()).unwrap();
     std::fs::copy(folder.join("model.safetensors"), changed.path().join("model.safetensors"))
         .unwrap();
-    MemoryModel::load(changed.path(), DeviceChoice::Cpu, Precision::Float32, 2)
+    MemoryModel::load(changed.path(), device(), Precision::Float32, 2)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
 }
 
@@ -188,7 +192,7 @@ impl Case {
                 });
                 let found: Vec<f32> = layers.collect();
                 let off = difference(&found, &expected.0);
-                assert!(off <= SLOTS, "{}: {name} is off by {off}", self.name);
+                assert!(off <= tolerance(SLOTS), "{}: {name} is off by {off}", self.name);
             }
         }
     }
@@ -252,20 +256,28 @@ fn memorag_contexts_prompts_and_greedy_continuations_are_the_references() {
             let last = case.read(&mut memory, &context, WantedLogits::Last);
             if let Some(expected) = case.tensors.numbers("context_logits_last") {
                 let off = difference(&last[0], &expected.0);
-                assert!(off <= LOGITS, "{}: the context's last logits are off by {off}", case.name);
+                assert!(
+                    off <= tolerance(LOGITS),
+                    "{}: the context's last logits are off by {off}",
+                    case.name
+                );
             }
         }
         case.check_slots(&memory, "memory");
         let prompt = case.read(&mut memory, &case.tensors.ids("prompt_ids"), WantedLogits::All);
         let expected = case.tensors.numbers("prompt_logits").unwrap();
         let off = difference(&prompt.concat(), &expected.0);
-        assert!(off <= LOGITS, "{}: logits of the prompt are off by {off}", case.name);
+        assert!(off <= tolerance(LOGITS), "{}: logits of the prompt are off by {off}", case.name);
         let greedy = case.tensors.ids("greedy_ids");
         let expected = case.tensors.numbers("greedy_logits").unwrap();
         let mut logits = prompt.last().unwrap().clone();
         for (at, (id, expected)) in greedy.iter().zip(expected.rows()).enumerate() {
             let off = difference(&logits, expected);
-            assert!(off <= LOGITS, "{}: logits of token {at} are off by {off}", case.name);
+            assert!(
+                off <= tolerance(LOGITS),
+                "{}: logits of token {at} are off by {off}",
+                case.name
+            );
             assert_eq!(likeliest(&logits), *id, "{}: token {at}", case.name);
             // Nothing follows the last token, so the reference does not read it.
             if at + 1 < greedy.len() {
@@ -298,8 +310,10 @@ fn memorag_snapshots_keep_what_was_read_and_questions_leave_a_memory_as_it_was()
         };
         let kept = answer(&memory);
         // The same numbers in another order of sums.
-        assert!(difference(&kept, &answer(&restored)) <= LOGITS, "{}", case.name);
-        assert_eq!(kept, answer(&memory), "{}", case.name);
+        assert!(difference(&kept, &answer(&restored)) <= tolerance(LOGITS), "{}", case.name);
+        // A GPU may have found a faster kernel in the meantime.
+        let repeated = if device() == DeviceChoice::Cpu { 0.0 } else { tolerance(LOGITS) };
+        assert!(difference(&kept, &answer(&memory)) <= repeated, "{}", case.name);
     }
 }
 

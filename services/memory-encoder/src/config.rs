@@ -5,9 +5,13 @@ use std::path::PathBuf;
 
 use clew_core::Error;
 use clew_endpoint::EmbeddingConfig;
-use clew_model::{ModelOptions, PathChoice, PrecisionChoice};
+use clew_model::{DeviceChoice, ModelOptions, PathChoice, PrecisionChoice};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Threads that feed a GPU: while one waits for a batch, the other prepares the next. More are not
+/// faster (BENCHMARKS.md).
+const GPU_THREADS: usize = 2;
 
 /// Section `encoder`: the model that embeds, the devices it runs on, and how much work may wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,7 +36,7 @@ pub struct EncoderConfig {
     /// Device to compute on: `cpu`, or `cuda:N`, the N-th GPU. A GPU needs a build with the feature
     /// `cuda`.
     pub device: String,
-    /// Number format of the factors of matrix products. `auto` takes bfloat16 if the CPU has
+    /// Number format of the factors of matrix products. `auto` takes bfloat16 if the device has
     /// instructions for it: twice as fast, vectors within cosine 0.9999 of float32.
     #[schemars(extend("enum" = ["auto", "float32", "bfloat16"]))]
     pub precision: String,
@@ -40,7 +44,8 @@ pub struct EncoderConfig {
     /// is portable. `auto` takes the packed kernels if the model and the CPU allow it.
     #[schemars(extend("enum" = ["auto", "packed", "burn"]))]
     pub path: String,
-    /// Number of worker threads, 1 to 256; 0 means one per core. Each computes one batch at a time.
+    /// Number of worker threads, 1 to 256; 0 means one per core of a CPU, and two for a GPU. Each
+    /// computes one batch at a time.
     pub threads: usize,
     /// Maximum number of tokens in one batch, 64 to 1,048,576. A larger number keeps a device
     /// busier, and makes a question that arrives behind a batch wait longer.
@@ -152,7 +157,10 @@ impl EncoderConfig {
     /// Returns the number of worker threads, with 0 resolved.
     pub fn worker_threads(&self) -> usize {
         match self.threads {
-            0 => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            0 if self.device == String::from(DeviceChoice::Cpu) => {
+                std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+            }
+            0 => GPU_THREADS,
             threads => threads,
         }
     }
@@ -165,6 +173,16 @@ fn unknown(key: &str, expected: &str, got: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gpu_is_fed_by_two_threads_and_a_cpu_by_one_per_core() {
+        let threads = |device: &str, threads| {
+            let config = EncoderConfig { device: device.to_owned(), threads, ..Default::default() };
+            config.worker_threads()
+        };
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        assert_eq!([threads("cpu", 0), threads("cuda:1", 0), threads("cuda:1", 5)], [cores, 2, 5]);
+    }
 
     #[test]
     fn a_folder_and_an_endpoint_contradict_each_other() {

@@ -53,12 +53,30 @@ impl Sight {
         }
     }
 
-    fn hides(self, query: usize, key: usize) -> bool {
-        match self {
-            Self::Back { window } => {
-                key > query || window.is_some_and(|window| query - key >= window)
-            }
-            Self::All => false,
+    /// Returns the mask `[1, 1, queries, keys]` of the keys that each query does not attend to, or
+    /// `None` if every query attends to all keys. The device computes it, because a long text has
+    /// more pairs than can be copied to it.
+    fn hidden(
+        self,
+        queries: Range<usize>,
+        keys: Range<usize>,
+        device: &Device,
+    ) -> Option<Tensor<4, Bool>> {
+        let Self::Back { window } = self else { return None };
+        let is_beyond = keys.end > queries.start + 1;
+        let window = window.filter(|window| queries.end > keys.start + window);
+        let shape = [1, 1, queries.len(), keys.len()];
+        let places = |places: Range<usize>, shape: [usize; 4]| {
+            let places = places.start as i64..places.end as i64;
+            Tensor::<1, Int>::arange(places, device).reshape(shape)
+        };
+        let keys = places(keys, [1, 1, 1, shape[3]]).expand(shape);
+        let queries = places(queries, [1, 1, shape[2], 1]).expand(shape);
+        let beyond = is_beyond.then(|| keys.clone().greater(queries.clone()));
+        let too_far = window.map(|window| keys.lower_equal(queries.sub_scalar(window as i64)));
+        match (beyond, too_far) {
+            (Some(beyond), Some(too_far)) => Some(beyond.bool_or(too_far)),
+            (beyond, too_far) => beyond.or(too_far),
         }
     }
 }
@@ -98,18 +116,16 @@ impl HiddenKeys {
         device: &Device,
     ) -> Option<Tensor<4, Bool>> {
         let Self { known, given } = self;
-        let hidden = known.entry((queries.start, sight)).or_insert_with(|| {
-            let shape = [1, 1, queries.len(), keys.len()];
-            let hidden = match given {
-                // The queries are the last tokens of the keys.
-                Some(given) => {
-                    let first = keys.end - given.len() / keys.len();
-                    let rows = queries.start - first..queries.end - first;
-                    given[rows.start * keys.len()..rows.end * keys.len()].to_vec()
-                }
-                None => hidden_keys(queries, keys, sight)?,
-            };
-            Some(Tensor::from_data(TensorData::new(hidden, shape), device))
+        let hidden = known.entry((queries.start, sight)).or_insert_with(|| match given {
+            // The queries are the last tokens of the keys.
+            Some(given) => {
+                let first = keys.end - given.len() / keys.len();
+                let rows = queries.start - first..queries.end - first;
+                let hidden = given[rows.start * keys.len()..rows.end * keys.len()].to_vec();
+                let shape = [1, 1, queries.len(), keys.len()];
+                Some(Tensor::from_data(TensorData::new(hidden, shape), device))
+            }
+            None => sight.hidden(queries, keys, device),
         });
         hidden.clone()
     }
@@ -202,19 +218,20 @@ fn attend_part(
     attended.reshape([kv_heads * group, tokens, width])
 }
 
-/// Returns which keys each query does not attend to, `[queries, keys]`, or `None` if every query
-/// attends to all keys.
-fn hidden_keys(queries: Range<usize>, keys: Range<usize>, sight: Sight) -> Option<Vec<bool>> {
-    let pairs = queries.flat_map(|query| keys.clone().map(move |key| (query, key)));
-    let hidden: Vec<bool> = pairs.map(|(query, key)| sight.hides(query, key)).collect();
-    hidden.contains(&true).then_some(hidden)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const WIDTH: usize = 2;
+
+    fn hides(sight: Sight, query: usize, key: usize) -> bool {
+        match sight {
+            Sight::Back { window } => {
+                key > query || window.is_some_and(|window| query - key >= window)
+            }
+            Sight::All => false,
+        }
+    }
 
     /// Computes the attention of the last of `tokens` tokens one by one in 64-bit floats, over
     /// one-head `states` `[length, WIDTH]` that are queries, keys and values.
@@ -223,7 +240,7 @@ mod tests {
         let mut all = Vec::new();
         for query in rows.len() - tokens..rows.len() {
             let (mut total, mut sums) = (0.0, [0.0; WIDTH]);
-            let seen = rows.iter().enumerate().filter(|(key, _)| !sight.hides(query, *key));
+            let seen = rows.iter().enumerate().filter(|(key, _)| !hides(sight, query, *key));
             for (_, row) in seen {
                 let pairs = rows[query].iter().zip(*row);
                 let score: f64 = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
@@ -236,6 +253,24 @@ mod tests {
             all.extend(sums.iter().map(|sum| (sum / total) as f32));
         }
         all
+    }
+
+    #[test]
+    fn masks_hide_what_is_out_of_sight_and_are_left_out_if_nothing_is() {
+        let (device, windows) = (Device::flex(), [None, Some(1), Some(3), Some(9)]);
+        let sights = windows.map(|window| Sight::Back { window });
+        for sight in sights.into_iter().chain([Sight::All]) {
+            for (queries, keys) in [(0..5, 0..5), (4..6, 1..6), (5..6, 0..6), (3..7, 3..7)] {
+                let pairs =
+                    queries.clone().flat_map(|query| keys.clone().map(move |key| (query, key)));
+                let hidden: Vec<bool> =
+                    pairs.map(|(query, key)| hides(sight, query, key)).collect();
+                let expected = hidden.contains(&true).then_some(hidden);
+                let mask = sight.hidden(queries.clone(), keys.clone(), &device);
+                let mask = mask.map(|mask| mask.into_data().iter::<bool>().collect::<Vec<_>>());
+                assert_eq!(mask, expected, "{sight:?}: {queries:?} over {keys:?}");
+            }
+        }
     }
 
     #[test]

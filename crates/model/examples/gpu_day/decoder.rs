@@ -1,0 +1,88 @@
+//! Time of a step of a decoder with several sequences side by side, and of reading prompts.
+
+use std::path::Path;
+use std::time::Instant;
+
+use clew_model::decoder::{Decoder, DecoderStep, Sequence, WantedLogits};
+use clew_model::{DeviceChoice, Precision};
+use serde_json::json;
+
+use crate::{Report, tokens};
+
+/// Numbers of sequences side by side.
+const STREAMS: [usize; 3] = [1, 4, 16];
+/// Tokens that each of them has read before.
+const READ: usize = 512;
+/// Steps that are measured, after some that are not.
+const STEPS: usize = 24;
+const WARM: usize = 4;
+/// Lengths of prompts.
+const PROMPTS: &[usize] = &[2048, 8192];
+
+pub fn measure(device: DeviceChoice, folder: &Path, report: &mut Report) -> anyhow::Result<()> {
+    let began = Instant::now();
+    let decoder = Decoder::load(folder, device, Precision::BFloat16, 0)?;
+    let loading = began.elapsed().as_secs_f64();
+    let prompts = if device == DeviceChoice::Cpu { &[] } else { PROMPTS };
+    let weights = 2.0 * decoder.parameters() as f64;
+    for streams in STREAMS {
+        steps(&decoder, streams)?;
+    }
+    for &length in prompts {
+        read(&decoder, &mut decoder.sequence(length), &tokens(length, decoder.vocabulary()))?;
+    }
+    report.take_turn()?;
+    for streams in STREAMS {
+        let seconds = steps(&decoder, streams)?;
+        report.line(json!({
+            "loading_seconds": loading, "streams": streams, "step_milliseconds": seconds * 1e3,
+            "tokens_per_second": streams as f64 / seconds,
+            "weights_gigabytes_per_second": weights / seconds / 1e9,
+        }))?;
+    }
+    for &length in prompts {
+        let prompt = tokens(length, decoder.vocabulary());
+        let mut sequence = decoder.sequence(length);
+        let began = Instant::now();
+        read(&decoder, &mut sequence, &prompt)?;
+        let seconds = began.elapsed().as_secs_f64();
+        let operations = decoder.parameters() as f64 * 2.0 * length as f64;
+        report.line(json!({
+            "prompt": length, "seconds": seconds, "tokens_per_second": length as f64 / seconds,
+            "tflops_of_matrices": operations / seconds / 1e12,
+        }))?;
+    }
+    Ok(())
+}
+
+/// Returns the seconds of a step with so many sequences.
+fn steps(decoder: &Decoder, streams: usize) -> Result<f64, clew_model::Error> {
+    let prompt = tokens(READ, decoder.vocabulary());
+    let sequences = (0..streams).map(|_| {
+        let mut sequence = decoder.sequence(READ + WARM + STEPS + 1);
+        read(decoder, &mut sequence, &prompt)?;
+        Ok(sequence)
+    });
+    let mut sequences = sequences.collect::<Result<Vec<_>, clew_model::Error>>()?;
+    let mut began = Instant::now();
+    for (step, token) in prompt.iter().take(WARM + STEPS).enumerate() {
+        if step == WARM {
+            began = Instant::now();
+        }
+        let token = [*token];
+        let mut steps: Vec<DecoderStep<'_>> = sequences
+            .iter_mut()
+            .map(|sequence| DecoderStep { sequence, tokens: &token, wanted: WantedLogits::Last })
+            .collect();
+        decoder.step(&mut steps)?;
+    }
+    Ok(began.elapsed().as_secs_f64() / STEPS as f64)
+}
+
+fn read(
+    decoder: &Decoder,
+    sequence: &mut Sequence,
+    tokens: &[u32],
+) -> Result<(), clew_model::Error> {
+    decoder.step(&mut [DecoderStep { sequence, tokens, wanted: WantedLogits::Last }]).map(drop)
+}

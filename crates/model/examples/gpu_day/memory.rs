@@ -1,0 +1,119 @@
+//! Time to form, save, restore and ask compressed memories.
+
+use std::path::Path;
+use std::time::Instant;
+
+use clew_model::decoder::WantedLogits;
+use clew_model::memory::{
+    MemoryInput, MemoryModel, MemoryShape, MemorySnapshot, MemoryState, RatioSchedule,
+    SnapshotFormat,
+};
+use clew_model::{DeviceChoice, Precision};
+use serde_json::json;
+
+use crate::{Report, tokens};
+
+/// Tokens that are read at once.
+const PIECE: usize = 4096;
+/// Tokens of a question, and of its draft.
+const QUESTION: usize = 64;
+const DRAFT: usize = 32;
+/// Largest memory that is saved and restored here.
+const MOST_SAVED: usize = 200_000;
+
+pub fn measure(
+    device: DeviceChoice,
+    folder: &Path,
+    ratio: usize,
+    lengths: &[usize],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let began = Instant::now();
+    let model = MemoryModel::load(folder, device, Precision::BFloat16, 0)?;
+    let loading = began.elapsed().as_secs_f64();
+    let shape = MemoryShape::read(folder)?;
+    // Longer memories need other kernels.
+    let longest = lengths.iter().copied().max().unwrap_or_default();
+    let cold = Instant::now();
+    let mut memory = form(&model, ratio, longest)?;
+    let cold = cold.elapsed().as_secs_f64();
+    model.prepare(&mut memory);
+    asked(&model, &memory)?;
+    drop(memory);
+    report.take_turn()?;
+    for length in lengths.iter().copied() {
+        let began = Instant::now();
+        let mut memory = form(&model, ratio, length)?;
+        let seconds = began.elapsed().as_secs_f64();
+        let cost = shape.cost(length as u64, ratio as u64, u64::MAX);
+        let operations = cost.matrix_operations + cost.attention_operations;
+        report.line(json!({
+            "loading_seconds": loading, "cold_seconds_of_longest": cold, "ratio": ratio,
+            "tokens": length, "seconds": seconds, "tokens_per_second": length as f64 / seconds,
+            "tflops": operations / seconds / 1e12,
+            "attention_share": cost.attention_operations / operations,
+            "gigabytes": cost.bytes as f64 / 1e9,
+        }))?;
+        model.prepare(&mut memory);
+        let (question, token) = asked(&model, &memory)?;
+        report.line(json!({
+            "ratio": ratio, "tokens": length, "question_seconds": question,
+            "drafted_token_milliseconds": token * 1e3,
+        }))?;
+        if length <= MOST_SAVED {
+            let began = Instant::now();
+            let (bytes, _) = model.save(&memory)?.to_bytes(SnapshotFormat::Exact)?;
+            let saved = began.elapsed().as_secs_f64();
+            let began = Instant::now();
+            let snapshot = MemorySnapshot::from_bytes(&bytes)?;
+            let parsed = began.elapsed().as_secs_f64();
+            let mut restored = model.restore(&snapshot)?;
+            read(&model, &mut restored, &[11])?;
+            let restored = began.elapsed().as_secs_f64();
+            report.line(json!({
+                "ratio": ratio, "tokens": length, "bytes": bytes.len(), "save_seconds": saved,
+                "parse_seconds": parsed, "restore_seconds": restored,
+            }))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the seconds that a question takes, and those of each token of its draft.
+fn asked(model: &MemoryModel, memory: &MemoryState) -> Result<(f64, f64), clew_model::Error> {
+    let mut memory = memory.clone();
+    let began = Instant::now();
+    read(model, &mut memory, &tokens(QUESTION, model.vocabulary()))?;
+    let question = began.elapsed().as_secs_f64();
+    let began = Instant::now();
+    for token in tokens(DRAFT, model.vocabulary()) {
+        read(model, &mut memory, &[token])?;
+    }
+    Ok((question, began.elapsed().as_secs_f64() / DRAFT as f64))
+}
+
+/// Forms a memory of so many tokens.
+fn form(
+    model: &MemoryModel,
+    ratio: usize,
+    length: usize,
+) -> Result<MemoryState, clew_model::Error> {
+    let mut memory = model.memory(RatioSchedule::told(vec![ratio]));
+    let text = tokens(length, model.vocabulary());
+    for piece in text.chunks(PIECE) {
+        let wanted = WantedLogits::Nothing;
+        model.read(&mut [MemoryInput { memory: &mut memory, tokens: piece, wanted }])?;
+    }
+    // Waits for the device.
+    read(model, &mut memory, &[10])?;
+    Ok(memory)
+}
+
+fn read(
+    model: &MemoryModel,
+    memory: &mut MemoryState,
+    tokens: &[u32],
+) -> Result<(), clew_model::Error> {
+    let wanted = WantedLogits::Last;
+    model.read(&mut [MemoryInput { memory, tokens, wanted }]).map(drop)
+}
