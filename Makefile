@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build install docs demo cluster-demo test clients fault-test check style bench cluster-bench scale-bench load simulate proto \
-	config-reference openapi manifests deploy-check deploy-test images images-cuda
+	config-reference openapi manifests deploy-check deploy-test gpu-programs gpu-day images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -16,6 +16,7 @@ PREFIX := $(HOME)/.local
 INSTALLED = $(DESTDIR)$(PREFIX)
 PYTHON := .cache/python/bin/python
 PYTHON_PACKAGES := .cache/python/packages.installed
+CLIENT_PACKAGES := .cache/python/clients.installed
 DEPLOY_PACKAGES := .cache/python/deploy.installed
 
 # Settings of `make images`.
@@ -65,8 +66,9 @@ test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
 	$(PYTHON) tests/telemetry/check.py
 	cargo test --workspace
 
-# Needs Node.js. The packages are those of tests/clients/package-lock.json.
-clients: build ## Call a server with clients that others wrote
+# Needs npm. The packages are those of tests/clients/package-lock.json, with a Node.js of their own on most platforms,
+# and of tests/clients/requirements.txt.
+clients: build $(CLIENT_PACKAGES) ## Call a server with clients that others wrote
 	npm ci --prefix tests/clients --no-audit --no-fund
 	cargo test --workspace --test end_to_end clients:: -- --ignored
 
@@ -109,7 +111,18 @@ load: build ## Measure a fresh server under load; reports go to .cache/load
 	$(dir $(CLEW))clew-loadtest $(patsubst %,loadtest/scenarios/%.toml,$(or $(SCENARIOS),mixed)) \
 		--serve $(CLEW) --out .cache/load
 
-# The only cargo call for a single package: it must work if the generated code does not compile.
+# A single package, in a folder of its own: on a machine with a GPU nothing else is needed. The programs can be
+# carried to one without a network, where `benches/gpu_day.py` runs them.
+gpu-programs: ## Build the programs that measure a GPU into target/gpu-day/programs
+	mkdir -p target/gpu-day
+	CARGO_TARGET_DIR=target/gpu-day cargo build --release --package clew-model --features cuda --example gpu_day --tests \
+		--locked --message-format=json-render-diagnostics > target/gpu-day/built.json
+	python3 benches/gpu_day.py collect target/gpu-day/programs < target/gpu-day/built.json
+
+gpu-day: gpu-programs ## Measure a GPU with models of real shapes, and check them on it: DEVICE=cuda:0
+	python3 benches/gpu_day.py measure target/gpu-day/programs target/gpu-day/measured --device $(or $(DEVICE),cuda:0)
+
+# A single package, because it must work if the generated code does not compile.
 proto: ## Generate the code in crates/proto from proto/
 	cargo run --package clew-proto-codegen
 
@@ -123,7 +136,7 @@ manifests: setup $(DEPLOY_PACKAGES) ## Render the manifests in k8s from the char
 	@.setup/install deploy-check
 	$(PYTHON) tests/deploy/check.py --write
 
-deploy-check: build $(DEPLOY_PACKAGES) ## Check the chart, the manifests and the Containerfile
+deploy-check: build $(DEPLOY_PACKAGES) ## Check the chart, the manifests, compose.yaml and the Containerfile
 	@.setup/install deploy-check
 	$(PYTHON) tests/deploy/check.py --clew $(CLEW)
 
@@ -145,6 +158,10 @@ images-cuda: ## Build the images for NVIDIA GPUs, with the same settings
 	done
 
 $(PYTHON_PACKAGES): tests/python/requirements.txt | setup
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(CLIENT_PACKAGES): tests/clients/requirements.txt $(PYTHON_PACKAGES) | setup
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 

@@ -1,6 +1,6 @@
 // Calls a server with the clients of Connect, as a page of a browser does: by both of its protocols, with JSON
 // and with binary messages. `node connect.mjs http://127.0.0.1:7422/api` expects the corpus `notes`, of which
-// the document `bees` speaks of bees.
+// the document `bees` speaks of bees. A second argument names the one way that is wanted, such as `gRPC-Web`.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-web";
 
-const [baseUrl] = process.argv.slice(2);
+const [baseUrl, wanted] = process.argv.slice(2);
 const descriptors = new URL("../../crates/proto/src/generated/clew.descriptor.bin", import.meta.url);
 const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, readFileSync(descriptors)));
 const QueryService = registry.getService("clew.query.v1.QueryService");
@@ -38,7 +38,11 @@ const transports = {
   "Connect, binary": createConnectTransport({ baseUrl, useBinaryFormat: true }),
   "gRPC-Web": createGrpcWebTransport({ baseUrl }),
 };
+assert.ok(!wanted || wanted in transports, `expected one of ${Object.keys(transports).join("; ")}, got ${wanted}`);
 for (const [name, transport] of Object.entries(transports)) {
+  if (wanted && wanted !== name) {
+    continue;
+  }
   const queries = createClient(QueryService, transport);
   const found = await queries.search({ corpus: "notes", query: "bees", k: 5 });
   assert.equal(found.evidence[0].documentId, "bees", name);

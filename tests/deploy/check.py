@@ -1,4 +1,4 @@
-"""Renders the chart and the overlays and holds them to all that can be told without a cluster.
+"""Renders the chart and the overlays and holds them, and `compose.yaml`, to all that can be told without a cluster.
 
 Run as `make deploy-check`. It says what it checked, names every problem, and fails if there is one.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 import kubernetes_validate
 import yaml
 
+import compose
 import faults
 import manifests
 import network
@@ -253,7 +254,8 @@ def context_breaches():
         for source in copied:
             taken, place = WORKSPACE / source, Path(folder) / source
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(taken, place) if taken.is_dir() else shutil.copy(taken, place)
+            installed = shutil.ignore_patterns("node_modules")
+            shutil.copytree(taken, place, ignore=installed) if taken.is_dir() else shutil.copy(taken, place)
         # Of this machine's platform alone. `cargo metadata` wants the packages of every platform, which no build downloads.
         command = ["cargo", "tree", "--locked", "--workspace", "--depth=0"]
         ran = subprocess.run(
@@ -294,6 +296,8 @@ def main():
             report.section(f"kustomize {overlay}", overlay_breaches(overlay, provided))
         else:
             print(f"??? kustomize {overlay}: neither kubectl nor kustomize is installed", flush=True)
+    report.section("compose.yaml", compose.breaches(arguments.clew, compose.read()))
+    report.section(f"{len(compose.FAULTS)} faults of it are found", compose.missed_faults(arguments.clew))
     report.section("versions agree", versions_differ())
     report.section("Containerfile, by hadolint", containerfile_breaches())
     report.section("the images are built of the whole workspace", context_breaches())

@@ -5,6 +5,6 @@
 //! each call in every way, and so does `security/probe.rs`.
 
 mod api;
-mod curl;
+pub(crate) mod curl;
 mod hostile;
 mod security;

@@ -66,6 +66,16 @@ fn backups() -> Document {
     Document { title: "Backups".to_owned(), ..document("backups.md", text) }
 }
 
+/// Starts a server with the corpus `handbook`, whose language model answers from it with [`KEPT`].
+pub(crate) async fn serve_handbook(home: &Home, endpoint: &ModelEndpoint) -> Server {
+    endpoint.reply_by(quoting(KEPT, KEPT));
+    let server = serve(home, endpoint, &[]);
+    let client = server.client().await;
+    let handbook = create(&client, "handbook").await;
+    remember(&client, &handbook, vec![backups()]).await;
+    server
+}
+
 /// Creates a corpus for conversations, which are shown to the model as [`quoting`] reads them.
 async fn create_chats(client: &Client) -> CorpusName {
     let mut chat = ChatSettings::default();
@@ -86,11 +96,8 @@ async fn create_chats(client: &Client) -> CorpusName {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_openai_library_chats_streams_embeds_and_stores() {
     let (home, endpoint) = (Home::new(), ModelEndpoint::start().unwrap());
-    endpoint.reply_by(quoting(KEPT, KEPT));
-    let server = serve(&home, &endpoint, &[]);
+    let server = serve_handbook(&home, &endpoint).await;
     let client = server.client().await;
-    let handbook = create(&client, "handbook").await;
-    remember(&client, &handbook, vec![backups()]).await;
     create_chats(&client).await;
     create(&client, "files").await;
 

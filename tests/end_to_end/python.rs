@@ -24,13 +24,18 @@ async fn a_python_client_made_from_the_proto_files_does_it_all() {
 /// Returns a command that runs a script of `tests/python` with the packages of its
 /// `requirements.txt`.
 pub fn script(name: &str) -> Command {
+    python(&format!("tests/python/{name}"))
+}
+
+/// Returns a command that runs a script of the workspace with the packages of `.cache/python`.
+pub fn python(path: &str) -> Command {
     let interpreter = workspace().join(".cache/python/bin/python");
     assert!(
         interpreter.exists(),
         "there is no Python environment for the test; run `make setup` to make it"
     );
     let mut command = Command::new(interpreter);
-    command.arg(workspace().join("tests/python").join(name)).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.arg(workspace().join(path)).env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 

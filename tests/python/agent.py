@@ -7,7 +7,8 @@ a document `bees`:
     .cache/python/bin/python tests/python/agent.py --url http://127.0.0.1:7422/mcp
     .cache/python/bin/python tests/python/agent.py --command target/debug/clew mcp --data-dir .clew
 
-With several addresses, the requests of each client go to one after the other.
+With several addresses, the requests of each client go to one after the other. `--mode` names the modes that are
+wanted; without it, all are.
 """
 
 from __future__ import annotations
@@ -114,10 +115,12 @@ async def tour(client: Client, revision: str, word: str) -> None:
 async def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", action="append", default=[])
+    parser.add_argument("--mode", action="append", choices=MODES)
     parser.add_argument("--command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     assert bool(arguments.url) != bool(arguments.command), "expected --url or --command"
-    for mode, revision in MODES.items():
+    for mode in arguments.mode or MODES:
+        revision = MODES[mode]
         word = f"brew{mode.replace('-', '')}x{os.getpid()}"
         if arguments.command:
             program, *rest = arguments.command

@@ -33,12 +33,17 @@ impl Answered {
     }
 }
 
-/// Runs `curl` with `arguments`.
-pub(super) fn curl(home: &Home, arguments: &[&str]) -> Answered {
+/// Returns a command that runs `curl` with `arguments`.
+pub(crate) fn command(home: &Home, arguments: &[&str]) -> Command {
     let mut command = Command::new("curl");
     home.settle(&mut command);
     command.args(["--silent", "--show-error", "--include", "--max-time", "60"]).args(arguments);
-    let ran = Ran::of(command);
+    command
+}
+
+/// Runs `curl` with `arguments`.
+pub(super) fn curl(home: &Home, arguments: &[&str]) -> Answered {
+    let ran = Ran::of(command(home, arguments));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let (head, body) = ran.stdout.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{ran:?}"));
     let (first, headers) = head.split_once("\r\n").unwrap_or((head, ""));
