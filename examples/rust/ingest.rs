@@ -91,6 +91,7 @@ fn read(file: &Path) -> Result<Document, Error> {
         attributes: Attributes::new(),
         event_time: None,
         labels: Labels::default(),
+        source_version: None,
     })
 }
 

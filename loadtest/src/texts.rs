@@ -139,6 +139,7 @@ impl Texts {
             attributes: Attributes::new(),
             event_time: None,
             labels: Labels::default(),
+            source_version: None,
         })
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use clew_core::{Document, MediaType};
+use clew_core::{Document, MediaType, SourceVersion};
 use serde_json::{Value, json};
 
 use crate::client::{create_in_shards, document, id, remember};
@@ -30,6 +30,7 @@ async fn what_is_exported_is_all_there_is_and_makes_the_corpus_anew() {
     for (name, value) in [("lang", "en".into()), ("year", 2020.into()), ("draft", true.into())] {
         documents[7].attributes.insert(name.to_owned().try_into().unwrap(), value);
     }
+    documents[7].source_version = Some(SourceVersion(u64::MAX));
     // Longer than a message.
     documents[8].text = "Ariadne gave Theseus a ball of thread. ".repeat(30_000);
     remember(&client, &notes, documents.clone()).await;
@@ -74,6 +75,8 @@ async fn what_is_exported_is_all_there_is_and_makes_the_corpus_anew() {
     assert_eq!(found["d7"]["attributes"]["year"], "2020");
     assert_eq!(found["d7"]["attribute_types"], json!({ "year": "integer", "draft": "boolean" }));
     assert_eq!(found["d7"]["title"], "A title");
+    assert_eq!(found["d7"]["source_version"], u64::MAX);
+    assert_eq!(found["d8"].get("source_version"), None);
     let chunks = lines(&jsonl.join("chunks.jsonl"));
     assert!(chunks.iter().all(|chunk| chunk["vector"].as_array().unwrap().len() > 1));
     for relation in lines(&jsonl.join("relations.jsonl")).iter().take(50) {

@@ -130,6 +130,48 @@ fn a_run_tells_what_it_replaced_and_replaces_nothing_where_it_must_not() {
     assert!(shown.stderr.contains("documents: "), "the progress tells it, too: {shown:?}");
 }
 
+#[test]
+fn attributes_of_the_command_line_go_to_documents_that_have_none_of_the_name() {
+    let home = Home::new();
+    home.write("in/note.md", NOTES[0]);
+    home.write("in/rows.jsonl", json!({ "id": "row", "text": NOTES[1], "lang": "cs" }).to_string());
+    let run = |more: &[&str]| {
+        let begin = ["ingest", "--corpus", "notes", "in", "--json"];
+        home.run_embedded(&[&begin[..], more].concat())
+    };
+    // What cannot be meant is refused before anything is made.
+    let twice = run(&["--attribute", "year=2020", "--attribute", "year=2021"]).error();
+    let told = twice["message"].as_str().unwrap();
+    assert!(told.contains("`year=2020`") && told.contains("`year=2021`"), "{twice}");
+    for bad in ["year", "=2020", "a/b=2020", "year=", "year='2020"] {
+        let refused = run(&["--attribute", bad]);
+        assert_eq!(refused.code, Some(2), "{bad}: {refused:?}");
+        assert!(refused.stderr.contains("--attribute"), "{refused:?}");
+    }
+    let listed = home.run_embedded(&["corpus", "list", "--json"]).done();
+    assert_eq!(listed["corpora"], json!([]));
+
+    let given = ["lang=en", "year=2020", "code=\"2020\"", "draft=false", "by=Ada B. (eds.)"];
+    let given = given.map(|attribute| ["--attribute", attribute]).concat();
+    assert_eq!(taken(&run(&given).done()), [2, 0, 0]);
+    let search =
+        ["search", "--corpus", "notes", "called", "--attributes", "--by-document", "--json"];
+    let found = home.run_embedded(&search).done();
+    let of = |id: &str| {
+        let mut found = found["evidence"].as_array().unwrap().iter();
+        let found = found.find(|item| item["document_id"] == id);
+        found.unwrap_or_else(|| panic!("{id}")).get("attributes").cloned().unwrap()
+    };
+    let expected = |lang: &str| {
+        let by = "Ada B. (eds.)";
+        json!({ "lang": lang, "year": 2020, "code": "2020", "draft": false, "by": by })
+    };
+    assert_eq!([of("in/note.md"), of("row")], [expected("en"), expected("cs")]);
+    // The same run changes nothing, and other attributes are other documents' content.
+    assert_eq!(taken(&run(&given).done()), [0, 0, 2]);
+    assert_eq!(taken(&run(&["--attribute", "lang=en"]).done()), [0, 2, 0]);
+}
+
 /// Sends documents that must not replace others.
 async fn add(
     client: &Client,

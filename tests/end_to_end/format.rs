@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clew_core::{Document, MediaType};
+use clew_core::{Document, MediaType, SourceVersion};
 use serde_json::json;
 
 use crate::client::{
-    assert_whole, by_words, chunks, corpus, counts, create_in_shards, document, id, idle, remember,
-    text_of,
+    accept, assert_whole, by_words, chunks, corpus, counts, create_in_shards, document, id, idle,
+    remember, text_of,
 };
 use crate::harness::{Home, eventually};
 use crate::words::{text_with, word};
@@ -88,6 +88,13 @@ async fn data_of_every_released_format_is_opened_found_and_written_on() {
             assert_eq!(report["corpora"][0]["breaches"], 0, "{report}");
         };
         check();
+        // Rows of before there were numbers of sources get one.
+        let numbered =
+            |document, number| Document { source_version: Some(SourceVersion(number)), ..document };
+        let is_unchanged =
+            async |client: &_, sent| accept(client, &name, vec![sent]).await[0].unchanged;
+        assert!(is_unchanged(&client, numbered(sample_document(1), 5)).await);
+        check();
         remember(&client, &name, vec![document("new", text_with(&["xnew"]))]).await;
         client.forget(&name, &[id("d0")]).await.unwrap();
         check();
@@ -97,6 +104,9 @@ async fn data_of_every_released_format_is_opened_found_and_written_on() {
         let client = server.client().await;
         assert_eq!(by_words(&client, &name, "xnew").await[0].document_id, "new");
         assert!(by_words(&client, &name, &word('f', 0)).await.is_empty());
+        assert!(is_unchanged(&client, numbered(document("d1", "older"), 4)).await);
+        assert_eq!(client.document(&name, &id("d1")).await.unwrap().1.source_version, Some(5));
+        assert_eq!(text_of(&client, &name, &id("d2")).await, sample_document(2).text);
         assert_eq!(counts(&client, &name).await.documents, DOCUMENTS as u64);
         assert!(server.terminate().success());
     }

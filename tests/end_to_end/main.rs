@@ -38,6 +38,7 @@ mod missing;
 mod model_folder;
 mod models;
 mod openai;
+mod pages;
 mod python;
 mod reembed;
 mod refusals;
@@ -47,6 +48,7 @@ mod s3;
 mod security;
 mod selection;
 mod snapshots;
+mod source_versions;
 mod telemetry;
 #[path = "../shared/twin.rs"]
 mod twin;

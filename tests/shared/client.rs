@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clew_client::Client;
 use clew_core::{
-    Attributes, Chunking, CorpusName, Document, DocumentId, Labels, MediaType, Query, SearchMode,
-    StructureSettings,
+    Attributes, Chunking, CorpusName, Document, DocumentId, ErrorKind, Labels, MediaType, Query,
+    SearchMode, StructureSettings,
 };
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::corpus::v1::CorpusCounts;
@@ -38,6 +38,7 @@ pub fn document(id: &str, text: impl Into<String>) -> Document {
         attributes: Attributes::new(),
         event_time: None,
         labels: Labels::default(),
+        source_version: None,
     }
 }
 
@@ -135,9 +136,12 @@ pub fn query(text: &str, mode: SearchMode) -> Query {
 /// machine.
 pub async fn search(client: &Client, corpus: &CorpusName, query: Query) -> Vec<Evidence> {
     for _ in 0..20 {
-        let found = client.search(corpus, query.clone()).await.unwrap();
-        if found.shards_missing.is_empty() {
-            return found.evidence;
+        match client.search(corpus, query.clone()).await {
+            Ok(found) if found.shards_missing.is_empty() => return found.evidence,
+            Ok(_) => {}
+            // The only shard of a corpus was late.
+            Err(error) if error.kind() == ErrorKind::DeadlineExceeded => {}
+            Err(error) => panic!("{error:?}"),
         }
     }
     panic!("shards are missing again and again");

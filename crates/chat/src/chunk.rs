@@ -232,6 +232,7 @@ mod tests {
                 attributes: Attributes::new(),
                 event_time: None,
                 labels: Labels::default(),
+                source_version: None,
             },
         ] {
             assert!(chunks(&document).is_empty(), "{document:?}");

@@ -113,6 +113,7 @@ mod tests {
             nodes: 0,
             failure: None,
             labels: Labels::default(),
+            source_version: None,
         }
     }
 

@@ -201,6 +201,7 @@ impl Turn {
             attributes,
             event_time: self.time,
             labels: Labels::default(),
+            source_version: None,
         })
     }
 

@@ -33,7 +33,7 @@ use clew_proto::{
     auth::v1 as auth, chat::v1 as chat, cluster::v1 as cluster, corpus::v1 as corpus,
     ingest::v1 as ingest, memory::v1 as memory, query::v1 as query,
 };
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use tonic::Request;
 
 use self::failed::failed;
@@ -83,6 +83,15 @@ pub struct QuestionRequest {
     /// Use of compressed memories, if the strategy reads them.
     pub memory_use: MemoryUse,
     /// Whether citations come with the attributes of their documents.
+    pub with_attributes: bool,
+}
+
+/// Page of a search that is wanted. The default is the first, without attributes.
+#[derive(Clone, Debug, Default)]
+pub struct SearchPage {
+    /// `next_page_token` of the previous page. Empty for the first page.
+    pub page_token: String,
+    /// Whether the evidence comes with the attributes of its documents.
     pub with_attributes: bool,
 }
 
@@ -346,9 +355,8 @@ impl Client {
         if_there: IfThere,
     ) -> Result<impl Stream<Item = Result<ingest::IngestResponse, Error>> + Send, Error> {
         let corpus = corpus.to_string();
-        let messages = documents.flat_map(move |document| {
-            futures::stream::iter(in_parts(&corpus, &document.into(), if_there))
-        });
+        let messages = documents
+            .flat_map(move |document| stream::iter(in_parts(&corpus, &document.into(), if_there)));
         // No timeout, because the duration depends on the number of documents.
         let responses = self.documents.clone().ingest(messages).await.map_err(failed)?;
         Ok(responses.into_inner().map(|response| response.map_err(failed)))
@@ -564,6 +572,44 @@ impl Client {
     ) -> Result<query::SearchResponse, Error> {
         let request = convert_query::search_to_wire(corpus, query);
         self.search_for(query::SearchRequest { with_attributes: true, ..request }).await
+    }
+
+    /// Returns a page of up to `query.k` passages of a search. The response has the token of the
+    /// next page, which is empty after the last one.
+    ///
+    /// # Errors
+    /// Returns the errors of `QueryService.Search`, and [`ErrorKind::InvalidInput`] naming
+    /// `page_token` if the token is not of an earlier page of this search.
+    pub async fn search_page(
+        &self,
+        corpus: &CorpusName,
+        query: Query,
+        page: SearchPage,
+    ) -> Result<query::SearchResponse, Error> {
+        let SearchPage { page_token, with_attributes } = page;
+        let request = convert_query::search_to_wire(corpus, query);
+        self.search_for(query::SearchRequest { page_token, with_attributes, ..request }).await
+    }
+
+    /// Returns the pages of a search, of up to `query.k` passages each, one after another. Each is
+    /// asked for when the stream is polled for it. After an error the stream ends.
+    pub fn search_pages(
+        &self,
+        corpus: &CorpusName,
+        query: Query,
+    ) -> impl Stream<Item = Result<query::SearchResponse, Error>> + Send + use<> {
+        let (client, corpus) = (self.clone(), corpus.clone());
+        stream::try_unfold(Some(SearchPage::default()), move |page| {
+            let (client, corpus, query) = (client.clone(), corpus.clone(), query.clone());
+            async move {
+                let Some(page) = page else { return Ok(None) };
+                let found = client.search_page(&corpus, query, page).await?;
+                let page_token = found.next_page_token.clone();
+                let next = (!page_token.is_empty())
+                    .then(|| SearchPage { page_token, ..SearchPage::default() });
+                Ok(Some((found, next)))
+            }
+        })
     }
 
     async fn search_for(
@@ -881,6 +927,7 @@ mod tests {
             attributes: Attributes::new(),
             event_time: None,
             labels: clew_core::Labels::default(),
+            source_version: None,
         });
         for if_there in [IfThere::Replace, IfThere::Refuse] {
             let messages = in_parts("notes", &document, if_there);

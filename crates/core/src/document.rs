@@ -62,6 +62,9 @@ pub struct Document {
     /// Access labels that a caller must hold to see the document or anything derived from it. If
     /// there are none, every caller sees it.
     pub labels: Labels,
+    /// Number by which its source orders the states of the document, if the source has one. A
+    /// document with a lower number than the stored one changes nothing.
+    pub source_version: Option<SourceVersion>,
 }
 
 impl Document {
@@ -94,8 +97,8 @@ impl Document {
         attribute::check(&self.attributes, limits, violations);
     }
 
-    /// Returns a hash of everything that a caller can set except the id. Equal hashes mean that
-    /// nothing changed.
+    /// Returns a hash of everything that a caller can set except the id and the source version.
+    /// Equal hashes mean that nothing changed.
     pub fn content_hash(&self) -> ContentHash {
         let mut hasher = blake3::Hasher::new();
         let mut field = |bytes: &[u8]| {
@@ -191,6 +194,53 @@ impl fmt::Display for Version {
     }
 }
 
+/// Number by which the source of a document orders its states: an offset in a log, a revision, or a
+/// time of modification. A source counts it up with every change.
+///
+/// Deliveries may come out of order or twice. The stored document is that of the highest number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceVersion(pub u64);
+
+impl fmt::Display for SourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Consequence of sending a document while one of its id is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Nothing changes: the content is the same, or the document is older than the stored one.
+    Unchanged,
+    /// The content is the same, and the stored document gets this higher number.
+    Renumbered(SourceVersion),
+    /// The document replaces the stored one.
+    Replacing,
+}
+
+impl Delivery {
+    /// Returns what becomes of a document with the number `sent`, whose content is that of the
+    /// stored one or not. The stored document has the number `stored`.
+    ///
+    /// Without a number, the content alone decides. So a document without one replaces any other
+    /// content, and a document that has one replaces any other content without one.
+    pub fn of(
+        sent: Option<SourceVersion>,
+        stored: Option<SourceVersion>,
+        is_same_content: bool,
+    ) -> Self {
+        match (sent, stored) {
+            (Some(sent), Some(stored)) if sent < stored => Self::Unchanged,
+            // No number is lower than any.
+            (Some(higher), stored) if is_same_content && Some(higher) > stored => {
+                Self::Renumbered(higher)
+            }
+            _ if is_same_content => Self::Unchanged,
+            _ => Self::Replacing,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +254,7 @@ mod tests {
             attributes: Attributes::new(),
             event_time: None,
             labels: Labels::default(),
+            source_version: None,
         }
     }
 
@@ -241,6 +292,32 @@ mod tests {
             document.content_hash().to_string(),
             "939e700745c70acaeb4920f73fc953b9166311be7a7856d0b2c84d1b97c3998a"
         );
+    }
+
+    #[test]
+    fn the_number_of_the_source_is_no_content() {
+        let numbered = Document { source_version: Some(SourceVersion(7)), ..document("one") };
+        assert_eq!(numbered.content_hash(), document("one").content_hash());
+    }
+
+    #[test]
+    fn the_highest_number_wins_and_without_one_the_content_decides() {
+        use Delivery::*;
+        let number = |number: u64| Some(SourceVersion(number));
+        // (sent, stored, with the same content, with other content)
+        let cases = [
+            (number(4), number(5), Unchanged, Unchanged),
+            (number(0), number(u64::MAX), Unchanged, Unchanged),
+            (number(5), number(5), Unchanged, Replacing),
+            (number(6), number(5), Renumbered(SourceVersion(6)), Replacing),
+            (number(0), None, Renumbered(SourceVersion(0)), Replacing),
+            (None, number(5), Unchanged, Replacing),
+            (None, None, Unchanged, Replacing),
+        ];
+        for (sent, stored, same, other) in cases {
+            assert_eq!(Delivery::of(sent, stored, true), same, "{sent:?} on {stored:?}");
+            assert_eq!(Delivery::of(sent, stored, false), other, "{sent:?} on {stored:?}");
+        }
     }
 
     #[test]

@@ -29,8 +29,8 @@ pub const DENSE_WEIGHT: f32 = 0.75;
 /// Base of reciprocal rank fusion, added to ranks that start at 1.
 pub const RECIPROCAL_RANK_BASE: f32 = 60.0;
 
-/// Minimum number of candidates of each ranking before fusion. 50 to 1000 give the same quality
-/// within the error of measurement.
+/// Number of candidates of each ranking before fusion, and the step in which it grows with the
+/// number of wanted items. 50 to 1000 give the same quality within the error of measurement.
 const CANDIDATES: usize = 200;
 
 /// Rule for fusing two rankings.
@@ -55,11 +55,13 @@ pub struct Fused<K> {
     pub sparse: Option<usize>,
 }
 
-/// Returns how many candidates of each ranking a search for `k` items needs.
+/// Returns how many candidates of each ranking a search for `k` items needs. The order of a fused
+/// ranking depends a little on that number, so it grows in steps: the pages of a search are of one
+/// order until the next step.
 pub fn candidates_for(mode: SearchMode, k: usize) -> usize {
     match mode {
         SearchMode::Dense | SearchMode::Sparse => k,
-        SearchMode::Hybrid => k.max(CANDIDATES),
+        SearchMode::Hybrid => k.max(1).next_multiple_of(CANDIDATES),
     }
 }
 

@@ -81,7 +81,7 @@ pub use clues::{ClueQuery, Clues, DraftTask, DraftedClues};
 pub use condition::{AttributeTest, Condition};
 pub use corpus::{Corpus, CorpusEntry, Unusable};
 pub use cost::Cost;
-pub use document::{ContentHash, Document, MediaType, Version};
+pub use document::{ContentHash, Delivery, Document, MediaType, SourceVersion, Version};
 pub use document_range::DocumentRange;
 pub use encoder::{Embedding, Encoder, Encoders, OneEncoder, Priority, TextKind};
 pub use encoder_identity::EncoderIdentity;
@@ -133,7 +133,7 @@ pub use shard::{
     ChunkRef, ChunkText, ConversationQuery, Counts, DescribedDocument, DocumentState,
     DocumentStatus, Erasure, ErasureScan, ExportPage, ExportedRows, FailureStatus, Forgotten, Hit,
     HoldingSnapshot, IfThere, Invariant, Leftover, ListQuery, ListedChunk, ListedChunks, Novelty,
-    Selection, Stage, StoredDocument, StoredTurns,
+    SearchedView, Selection, Stage, StoredDocument, StoredTurns, ViewName,
 };
 pub use signs::{EntityVectors, Like, Signs, cosine_of_signs, signs_apart};
 pub use snapshot::{

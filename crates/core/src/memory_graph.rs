@@ -112,6 +112,9 @@ pub struct Subgraph {
     /// Whether [`GraphQuery::like`] was compared with all entities. It was not if the query has
     /// none, or if some entities are stored without vectors or with those of another model.
     pub is_compared: bool,
+    /// Whether documents that the caller sees are still to be added to the graph. What they say may
+    /// be missing.
+    pub is_being_built: bool,
 }
 
 /// Graph of a corpus. Each result names the shards that should have been asked and did not answer.

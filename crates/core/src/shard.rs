@@ -1,8 +1,10 @@
 //! Requests and results of the trait [`crate::Shard`].
 
+use std::num::NonZeroU32;
+
 use crate::{
     Attributes, ChunkId, Document, DocumentId, Error, ErrorKind, Filter, Grouping, Labels,
-    SearchMode, Span, Timestamp, Version,
+    SearchMode, SourceVersion, Span, Timestamp, Version,
 };
 
 /// Search of one shard.
@@ -27,6 +29,45 @@ pub struct CandidateQuery {
     pub exact: bool,
     /// Whether to return what is shown of each chunk.
     pub with_texts: bool,
+    /// State of the shard that is ranked.
+    pub view: SearchedView,
+}
+
+/// Name of a state of a shard that is kept for a while after a search has ranked it. It is a random
+/// number: it tells nothing about the shard, and means nothing to another owner of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ViewName(NonZeroU32);
+
+impl ViewName {
+    /// Returns the name with this number, or `None` for 0.
+    pub fn new(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).map(Self)
+    }
+
+    /// Returns the number of a name, or 0 for none.
+    pub fn number(name: Option<Self>) -> u32 {
+        name.map_or(0, |Self(number)| number.get())
+    }
+}
+
+/// State of a shard that a search ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SearchedView {
+    /// The newest.
+    #[default]
+    Newest,
+    /// The newest, which is kept for further pages of results.
+    Kept,
+    /// The kept one of this name. If the shard does not have it any more, the newest, which is kept
+    /// then.
+    Named(ViewName),
+}
+
+impl SearchedView {
+    /// Returns the view for a page of results after a page for which the shard named `name`.
+    pub fn after(name: Option<ViewName>) -> Self {
+        name.map_or(Self::Kept, Self::Named)
+    }
 }
 
 /// Rankings of one shard, best first. A ranking that was not requested is empty.
@@ -40,6 +81,8 @@ pub struct Candidates {
     /// BM25 score that no row can reach, if the text index knows words of the query. The share of
     /// it that a score reaches can be compared across queries and shards.
     pub attainable: Option<f32>,
+    /// Name of the state that was ranked, if it is kept.
+    pub view: Option<ViewName>,
 }
 
 /// Chunk that was found. If documents are ranked, it stands for its document, which is in a ranking
@@ -100,7 +143,9 @@ pub enum Novelty {
     New,
     /// It replaced a document with its id and other content.
     Replaced,
-    /// A document with its id and content existed: nothing was written.
+    /// A document with its id and content existed, or one with its id and a higher source version.
+    /// Nothing changed, except that a document of the same content has the higher of the two source
+    /// versions.
     Unchanged,
 }
 
@@ -350,6 +395,8 @@ pub struct DocumentStatus {
     /// Labels that a caller must hold to see it: those of its newest version and, until that is
     /// indexed, those of the version that searches find.
     pub labels: Labels,
+    /// Number by which the source orders its states, of the newest version, if it came with one.
+    pub source_version: Option<SourceVersion>,
 }
 
 /// Request for a page of documents.

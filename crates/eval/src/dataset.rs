@@ -146,6 +146,7 @@ impl From<Unit> for Document {
             attributes: Attributes::new(),
             event_time: unit.event_time,
             labels: Labels::default(),
+            source_version: None,
         }
     }
 }

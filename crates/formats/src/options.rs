@@ -1,6 +1,6 @@
 //! Options for reading files.
 
-use clew_core::{Labels, Limits};
+use clew_core::{Attributes, Labels, Limits};
 
 /// Options for reading files.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,8 @@ pub struct Options {
     pub limits: Limits,
     /// Access labels that every document gets in addition to its own.
     pub labels: Labels,
+    /// Attributes that every document gets, except those of which it has its own.
+    pub attributes: Attributes,
 }
 
 /// Names of the columns with a meaning. All other columns become attributes if they hold scalars. A
@@ -30,6 +32,9 @@ pub struct Columns {
     pub event_time: String,
     /// Access labels: a list of texts, or one text with commas.
     pub labels: String,
+    /// Number by which the source of the document orders its states: a whole number from 0 on, in
+    /// 64 bits.
+    pub source_version: String,
     /// Columns to leave out.
     pub ignored: Vec<String>,
 }
@@ -43,6 +48,7 @@ impl Default for Columns {
             media_type: "media_type".to_owned(),
             event_time: "event_time".to_owned(),
             labels: "labels".to_owned(),
+            source_version: "source_version".to_owned(),
             ignored: Vec::new(),
         }
     }

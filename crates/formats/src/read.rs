@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use clew_core::{Attributes, Document, DocumentId, Violations};
+use clew_core::{Document, DocumentId, Violations};
 
 use crate::reader::{Open, Reader, Rows, WholeText};
 use crate::{FileFormat, FileLocation, Options, Problem, Source, Unreadable};
@@ -51,9 +51,10 @@ fn document(text: WholeText, name: &str, options: &Options) -> Result<Document, 
         text: text.text,
         media_type: text.media_type,
         title: plain_title(&text.title, options.limits.title_bytes),
-        attributes: Attributes::new(),
+        attributes: options.attributes.clone(),
         event_time: None,
         labels: options.labels.clone(),
+        source_version: None,
     };
     let mut violations = Violations::default();
     document.check(&options.limits, &mut violations);

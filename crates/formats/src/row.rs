@@ -1,7 +1,8 @@
 //! Rows of tables and JSON lines, and their conversion to documents.
 
 use clew_core::{
-    AttributeName, AttributeValue, Attributes, Document, DocumentId, Labels, MediaType, Violations,
+    AttributeName, AttributeValue, Attributes, Document, DocumentId, Labels, MediaType,
+    SourceVersion, Violations,
 };
 
 use crate::{Options, Problem};
@@ -31,7 +32,7 @@ impl Row {
     pub(crate) fn into_document(self, file: &str, options: &Options) -> Result<Document, Problem> {
         let columns = &options.columns;
         let mut violations = Violations::default();
-        let mut draft = Draft::default();
+        let mut draft = Draft { attributes: options.attributes.clone(), ..Draft::default() };
         for (name, value) in self.fields {
             if columns.ignored.contains(&name) {
                 continue;
@@ -68,6 +69,16 @@ impl Row {
                 Value::Texts(labels) if name == columns.labels => {
                     draft.labels = violations.take(Labels::parse(labels));
                 }
+                Value::Scalar(value) if name == columns.source_version => {
+                    let number = value.into_text();
+                    match number.parse() {
+                        Ok(number) => draft.source_version = Some(SourceVersion(number)),
+                        Err(_) => violations.push(
+                            &name,
+                            format!("expected a whole number below 2^64, got `{number}`"),
+                        ),
+                    }
+                }
                 Value::Texts(_) => violations.push(
                     &name,
                     "expected a scalar, got an array; leave the field out or have it ignored",
@@ -90,6 +101,7 @@ impl Row {
             attributes: draft.attributes,
             event_time: draft.event_time,
             labels: draft.labels.unwrap_or_default().union(&options.labels),
+            source_version: draft.source_version,
         };
         let mut violations = Violations::default();
         document.check(&options.limits, &mut violations);
@@ -107,6 +119,7 @@ struct Draft {
     event_time: Option<clew_core::Timestamp>,
     attributes: Attributes,
     labels: Option<Labels>,
+    source_version: Option<SourceVersion>,
 }
 
 impl Draft {

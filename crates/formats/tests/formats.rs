@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, Float64Array, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder,
-    TimestampMicrosecondArray,
+    TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::ipc::writer::{FileWriter, StreamWriter};
-use clew_core::{AttributeValue, Document, Limits, MediaType};
+use clew_core::{AttributeValue, Document, Limits, MediaType, SourceVersion};
 use clew_formats::{Columns, FileFormat, Options, Problem, Source, Unreadable, read};
 use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
@@ -149,6 +149,53 @@ fn labels_come_as_a_list_or_one_text_and_what_is_none_is_refused() {
     assert_eq!(labels, [good.to_vec(), vec![None; 3]].concat());
     let csv = only("text,labels\nfour,\"x,y\"\n".to_owned(), FileFormat::Csv);
     assert_eq!(csv.labels.to_string(), "x,y");
+}
+
+#[test]
+fn the_number_of_the_source_is_read_from_every_format_with_columns() {
+    let lines = concat!(
+        r#"{"text":"one","source_version":18446744073709551615}"#,
+        "\n",
+        r#"{"text":"two","source_version":"7"}"#,
+        "\n",
+        r#"{"text":"three","source_version":null}"#,
+        "\n",
+        r#"{"text":"four","source_version":-1}"#,
+        "\n",
+        r#"{"text":"five","source_version":"1.2.0"}"#,
+        "\n",
+        r#"{"text":"six","source_version":1.5}"#,
+    );
+    let outcomes = read_bytes(lines, FileFormat::JsonLines);
+    let numbers: Vec<Option<Option<u64>>> = outcomes
+        .iter()
+        .map(|outcome| Some(outcome.as_ref().ok()?.source_version.map(|number| number.0)))
+        .collect();
+    let good = [Some(Some(u64::MAX)), Some(Some(7)), Some(None)];
+    assert_eq!(numbers, [good, [None; 3]].concat());
+    let problem = outcomes[4].as_ref().unwrap_err().to_string();
+    assert!(problem.contains("source_version") && problem.contains("1.2.0"), "{problem}");
+
+    let csv = only("text,source_version\none,12\n".to_owned(), FileFormat::Csv);
+    assert_eq!(csv.source_version, Some(SourceVersion(12)));
+    let batch = RecordBatch::try_from_iter_with_nullable([
+        ("text", Arc::new(StringArray::from(vec!["one", "two"])) as ArrayRef, false),
+        ("offset", Arc::new(UInt64Array::from(vec![Some(u64::MAX), None])), true),
+    ])
+    .unwrap();
+    let columns = Columns { source_version: "offset".to_owned(), ..Columns::default() };
+    let options = Options { columns, ..Options::default() };
+    for (bytes, format) in [
+        (as_parquet(&batch), FileFormat::Parquet),
+        (as_arrow_file(&batch), FileFormat::ArrowIpc),
+        (as_arrow_stream(&batch), FileFormat::ArrowIpc),
+    ] {
+        let read = read(Source::bytes("file", bytes), format, &options).map(Result::unwrap);
+        let read: Vec<Document> = read.collect();
+        let numbers: Vec<_> = read.iter().map(|document| document.source_version).collect();
+        assert_eq!(numbers, [Some(SourceVersion(u64::MAX)), None]);
+        assert!(read.iter().all(|document| document.attributes.is_empty()));
+    }
 }
 
 #[test]

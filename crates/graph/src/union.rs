@@ -17,6 +17,7 @@ pub fn union(parts: impl IntoIterator<Item = Subgraph>) -> Subgraph {
         whole.seeds.extend(part.seeds);
         whole.relations.extend(part.relations);
         whole.is_cut |= part.is_cut;
+        whole.is_being_built |= part.is_being_built;
         compared = Some(compared.unwrap_or(true) && part.is_compared);
         for node in part.entities {
             nodes.entry(node.key.clone()).or_default().push(node);

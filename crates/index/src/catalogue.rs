@@ -422,6 +422,7 @@ mod tests {
                 accepted_at: Timestamp::from_micros(0),
                 bytes: 10,
                 labels: Labels::default(),
+                source_version: None,
             });
         });
     }

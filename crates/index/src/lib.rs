@@ -30,7 +30,9 @@
 //! Visibility is a pure function of the tables (`record.rs`). It is kept in memory per document and
 //! rebuilt from the tables when the shard is opened or a write failed. Readers see views: tables
 //! pinned at a version together with the memory that belongs to them, published after each write.
-//! So a reader sees a replaced document whole, old or new.
+//! So a reader sees a replaced document whole, old or new. Some views are kept after they were
+//! replaced, for further pages of searches. In them, too, nobody finds what has been forgotten or
+//! hidden from them since.
 //!
 //! # Access control
 //!

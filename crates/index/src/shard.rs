@@ -25,7 +25,7 @@ use crate::error::{Error, Operation, Result};
 use crate::read::reader::ShardReader;
 use crate::read::resident::{Fragments, FragmentsReading};
 use crate::read::table_view::{Handed, TableView};
-use crate::read::view::{Publisher, Snapshot};
+use crate::read::view::{Publisher, Snapshot, new_name};
 use crate::settings::{ShardSettings, Takeover};
 use crate::storage::Storage;
 use crate::storage::erasure_mark::ErasureMark;
@@ -120,8 +120,8 @@ impl ShardWriter {
     /// Returns a reader. It sees each write as soon as the write has returned.
     pub fn reader(&self) -> ShardReader {
         let (snapshots, fence) = (self.publisher.subscribe(), self.sources.fence().clone());
-        let place = self.place.clone();
-        ShardReader::new(snapshots, fence, self.memories.reader(), place, self.erasure.seen())
+        let (place, kept) = (self.place.clone(), self.publisher.kept().clone());
+        ShardReader::new(snapshots, kept, fence, self.memories.reader(), place, self.erasure.seen())
     }
 
     /// Returns where the shard is stored.
@@ -185,6 +185,8 @@ impl ShardWriter {
         self.catalogue = catalogue;
         self.handed = HandedOn::new(fragments, &self.settings);
         self.publish().await?;
+        // A document may be gone whose forgetting failed half-way.
+        self.publisher.kept().let_go();
         self.is_in_doubt = false;
         Ok(())
     }
@@ -303,6 +305,7 @@ async fn shown(
     let (corpus, max_children) = (settings.corpus.clone(), settings.max_children());
     let compared = usize::try_from(settings.tuning.vector_index_rows).unwrap_or(usize::MAX);
     Ok(move |held| Snapshot {
+        name: new_name(),
         corpus,
         vectors,
         sources,

@@ -15,6 +15,7 @@ pub(crate) mod named_files;
 mod open;
 mod ownership;
 pub(crate) mod removal;
+pub(crate) mod renumbering;
 pub(crate) mod rewriting;
 pub(crate) mod rows;
 pub(crate) mod schema;

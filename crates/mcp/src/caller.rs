@@ -15,6 +15,7 @@ use clew_proto::corpus::v1::ListCorporaRequest;
 use clew_proto::corpus::v1::corpus_service_client::CorpusServiceClient;
 use clew_proto::from_status;
 use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
+use clew_proto::ingest::v1::{Document, DocumentState, GetDocumentRequest};
 use clew_proto::memory::v1::memory_service_client::MemoryServiceClient;
 use clew_proto::query::v1::query_service_client::QueryServiceClient;
 use rmcp::RoleServer;
@@ -148,6 +149,26 @@ impl Caller {
                 Err(Error::invalid("corpus", problem))
             }
         }
+    }
+
+    /// Reads a document with its state. The document has as much of its text as the response of the
+    /// service has.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::NotFound`] if there is no such corpus or document.
+    pub async fn document(
+        &self,
+        corpus: &CorpusName,
+        id: &str,
+    ) -> Result<(Document, DocumentState), Error> {
+        let request = GetDocumentRequest {
+            corpus: corpus.to_string(),
+            document_id: id.to_owned(),
+            ..GetDocumentRequest::default()
+        };
+        let read = self.documents().get_document(self.request(request)).await;
+        let read = read.map_err(|status| self.failed(&status))?.into_inner();
+        Ok((read.document.unwrap_or_default(), read.state.unwrap_or_default()))
     }
 
     pub fn corpora(&self) -> CorpusServiceClient<Services> {

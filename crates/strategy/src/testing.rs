@@ -686,6 +686,7 @@ impl GraphMemory for FakeGraph {
             relations: relations.take(query.most_relations).cloned().collect(),
             is_cut: false,
             is_compared: query.like.is_some() && self.alike.is_some(),
+            is_being_built: false,
         };
         Ok(Partial::whole(part).missing(self.missing.0))
     }

@@ -127,6 +127,7 @@ impl Ingestion {
         let mut document = stored.document;
         let mut state = status_to_wire(&status);
         state.version = stored.version.0;
+        state.source_version = document.source_version.map(|number| number.0);
         state.text_bytes = document.text.len() as u64;
         document.text = text_part(&document.text, request.text_offset)?.to_owned();
         Ok(wire::GetDocumentResponse {
@@ -469,6 +470,7 @@ fn status_to_wire(status: &DocumentStatus) -> wire::DocumentState {
         labels: convert::labels_to_wire(&status.labels),
         title: String::new(),
         attributes: Vec::new(),
+        source_version: status.source_version.map(|number| number.0),
     }
 }
 

@@ -28,6 +28,7 @@ mod front;
 mod ingest_service;
 mod memory_service;
 mod moderation;
+mod pages;
 mod query_service;
 mod question;
 mod reading;

@@ -127,6 +127,7 @@ mod tests {
             attributes: Attributes::new(),
             event_time: None,
             labels: Labels::default(),
+            source_version: None,
         }
     }
 

@@ -24,10 +24,11 @@ use tonic::{Request, Response, Status};
 
 use crate::Backends;
 use crate::described::Described;
+use crate::pages::{PageStart, Search};
 use crate::question::{Arguments, Coordinator, EVENTS, Event};
 use crate::reading::{Responses, while_read};
 use crate::reranked::Reranked;
-use crate::scatter::Scatter;
+use crate::scatter::{Page, Scatter};
 use crate::shards::Shards;
 use crate::strategies::strategies;
 use crate::structure::CorpusStructure;
@@ -58,20 +59,36 @@ impl Queries {
         let stopwatch = Stopwatch::begin();
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
-        let (corpus, ReceivedSearch { query, with_attributes }) =
+        let (name, ReceivedSearch { query, with_attributes, page_token }) =
             convert::search_from_wire(request.into_inner(), &self.backends.limits)?;
+        let search = Search { tenant: caller.tenant(), corpus: &name, query: &query };
+        let start = PageStart::read(&page_token, &search, &self.backends.limits)?;
         if query.rerank.is_some() {
             caller.has_tokens().await?;
         }
-        let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
+        let corpus = self.backends.corpora.of(&caller).get(&name, deadline).await?;
         let mut bill = Bill::open(&caller, Budget::default());
         let shards = Shards::over(&self.backends, corpus);
         let scatter = Scatter::over(&self.backends, shards.clone(), bill.account());
-        let retriever = self.reranked(scatter, query.rerank, bill.account(), deadline).await?;
+        let reranked = match query.rerank {
+            None => None,
+            candidates => {
+                let (scatter, account) = (scatter.clone(), bill.account());
+                Some(self.reranked(scatter, candidates, account, deadline).await?)
+            }
+        };
         let _permit = self.enter()?;
         let searching = async {
-            let retrieved = retriever.retrieve(&query, deadline).await?;
-            let mut found = convert::retrieved_to_wire(retrieved);
+            let Page { retrieved, next } = match &reranked {
+                // A reranker orders the best candidates, and nothing comes behind them.
+                Some(reranked) => {
+                    Page { retrieved: reranked.retrieve(&query, deadline).await?, next: None }
+                }
+                None => scatter.page(&query, &start, deadline).await?,
+            };
+            let next_page_token = next.map(|next| next.token(&search)).unwrap_or_default();
+            let found = convert::retrieved_to_wire(retrieved);
+            let mut found = wire::SearchResponse { next_page_token, ..found };
             let results = std::slice::from_mut(&mut found);
             describe(&shards, results, &[with_attributes], deadline).await?;
             Ok::<_, Error>(found)

@@ -1,5 +1,11 @@
 //! Search over all shards of a corpus: embed once, have every shard rank, fuse, and read the texts
 //! of the best. Several searches go through these steps together.
+//!
+//! A page of a search ([`crate::pages`]) is made anew: the question is embedded (from the cache, if
+//! there is one), every shard ranks as many candidates as all pages so far have results, this one
+//! included, and what earlier pages returned is left out. Only the texts of the page are read. So a
+//! page costs as much as a search for that many results, without their texts, and reading `n`
+//! results by pages of `k` has each shard rank `n²/2k` candidates.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +19,7 @@ use clew_core::fusion::{self, Rule};
 use clew_core::{
     Account, CandidateQuery, Candidates, ChunkRef, ChunkText, Cost, Embedding, Encoders, Error,
     Evidence, Grouping, Hit, Limits, Partial, Priority, Query, Retrieved, Retriever, SearchMode,
-    Shard, ShardIndex, TextKind,
+    SearchedView, Shard, ShardIndex, TextKind, ViewName,
 };
 use clew_runtime::fair_queue::FairQueue;
 use clew_runtime::timing::{Part, measured};
@@ -22,7 +28,17 @@ use clew_telemetry::child;
 use tracing::Instrument;
 
 use crate::Backends;
+use crate::pages::PageStart;
 use crate::shards::Shards;
+
+/// Page of the results of a search.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// Results of the page.
+    pub retrieved: Retrieved,
+    /// Where the next page begins; `None` if this one is the last.
+    pub next: Option<PageStart>,
+}
 
 /// Retriever of one corpus.
 #[derive(Clone)]
@@ -48,8 +64,7 @@ impl Scatter {
 impl Retriever for Scatter {
     async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
         query.check(&self.limits)?;
-        let found = self.search(std::slice::from_ref(query), deadline).await?.pop();
-        found.ok_or_else(|| Error::internal("a search returned nothing"))
+        Ok(self.one(query, None, deadline).await?.retrieved)
     }
 
     async fn retrieve_all(
@@ -58,29 +73,63 @@ impl Retriever for Scatter {
         deadline: Instant,
     ) -> Result<Vec<Retrieved>, Error> {
         Query::check_all(queries, &self.limits)?;
-        self.search(queries, deadline).await
+        let pages = self.search(queries, None, deadline).await?.into_iter();
+        Ok(pages.map(|page| page.retrieved).collect())
     }
 }
 
 impl Scatter {
+    /// Returns the page of up to `query.k` results that begins at `start`. No page goes beyond as
+    /// many results as one search may have ([`Limits::results`]), those of earlier pages included.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Retriever::retrieve`].
+    pub async fn page(
+        &self,
+        query: &Query,
+        start: &PageStart,
+        deadline: Instant,
+    ) -> Result<Page, Error> {
+        query.check(&self.limits)?;
+        let k = query.k.min(self.limits.results.saturating_sub(start.len()));
+        self.one(&Query { k, ..query.clone() }, Some(start), deadline).await
+    }
+
+    /// Does one search, or makes the page of it that begins at `start`.
+    async fn one(
+        &self,
+        query: &Query,
+        start: Option<&PageStart>,
+        deadline: Instant,
+    ) -> Result<Page, Error> {
+        let found = self.search(std::slice::from_ref(query), start, deadline).await?.pop();
+        found.ok_or_else(|| Error::internal("a search returned nothing"))
+    }
+
     /// Searches for queries that are checked, all at once. Takes as many turns in the fair queue
     /// as there are queries, with one slot: the encoder and the shards, which do the work, have
-    /// queues of their own.
-    async fn search(&self, queries: &[Query], deadline: Instant) -> Result<Vec<Retrieved>, Error> {
+    /// queues of their own. With `start`, makes the page of each that begins there.
+    async fn search(
+        &self,
+        queries: &[Query],
+        start: Option<&PageStart>,
+        deadline: Instant,
+    ) -> Result<Vec<Page>, Error> {
         if queries.is_empty() {
             return Ok(Vec::new());
         }
         let shards = self.shards.corpus.shards().len();
         let k = queries.iter().map(|query| query.k).sum::<usize>();
         let span = child(|| tracing::info_span!("search", queries = queries.len(), shards, k));
-        self.search_within(queries, deadline).instrument(span).await
+        self.search_within(queries, start, deadline).instrument(span).await
     }
 
     async fn search_within(
         &self,
         queries: &[Query],
+        start: Option<&PageStart>,
         deadline: Instant,
-    ) -> Result<Vec<Retrieved>, Error> {
+    ) -> Result<Vec<Page>, Error> {
         let corpus = &self.shards.corpus;
         let whose = corpus.settings().name.takes_turns_as();
         // Queue before embedding, so that a refused search costs nothing.
@@ -88,14 +137,15 @@ impl Scatter {
         let _slot = measured(Part::Queue, entering).await?;
         let embeddings = self.embedded(queries, deadline).await?;
         let fingerprint = corpus.settings().encoder.fingerprint();
-        let (mut asked, mut retrieved) = (Vec::new(), Vec::new());
+        let (mut asked, mut pages) = (Vec::new(), Vec::new());
         for (query, embedding) in queries.iter().zip(embeddings) {
             let cost = Cost {
                 embedded_tokens: embedding.as_ref().map_or(0, |it| u64::from(it.tokens)),
                 shards_searched: corpus.shards().len() as u64,
                 ..Cost::default()
             };
-            retrieved.push(Retrieved { cost, ..Retrieved::default() });
+            let retrieved = Retrieved { cost, ..Retrieved::default() };
+            pages.push(Page { retrieved, next: None });
             asked.push(CandidateQuery {
                 encoder: fingerprint.clone(),
                 text: query.text.clone(),
@@ -103,21 +153,31 @@ impl Scatter {
                 mode: query.mode,
                 filter: query.filter.clone(),
                 grouping: query.grouping,
-                limit: fusion::candidates_for(query.mode, query.k),
+                limit: self.candidates(query, start),
                 exact: query.exact,
                 with_texts: false,
+                view: SearchedView::Newest,
             });
         }
         let mut places: Vec<usize> = (0..queries.len()).collect();
         for with_texts in [false, true] {
             let these: Vec<&Query> = places.iter().map(|place| &queries[*place]).collect();
-            let read = self.ranked_and_read(&these, &asked, deadline).await?;
+            let read = self.ranked_and_read(&these, &asked, start, deadline).await?;
             let (mut outdated, mut unread) = (Vec::new(), Vec::new());
             for ((place, asked), read) in places.into_iter().zip(asked).zip(read) {
                 match read {
-                    Some(Partial { found, shards_missing }) => {
-                        retrieved[place].evidence = found;
-                        retrieved[place].shards_missing = shards_missing;
+                    Some(Passages {
+                        found: Partial { found, shards_missing },
+                        views,
+                        has_more,
+                    }) => {
+                        let returned = start.map_or(0, PageStart::len) + found.len();
+                        let has_more = has_more && returned < self.limits.results;
+                        let grouping = queries[place].grouping;
+                        let after = |start: &PageStart| start.after(&found, grouping, views);
+                        pages[place].next = start.filter(|_| has_more).map(after);
+                        pages[place].retrieved.evidence = found;
+                        pages[place].retrieved.shards_missing = shards_missing;
                     }
                     None if with_texts => {
                         return Err(Error::internal("a shard returned passages without texts"));
@@ -135,7 +195,19 @@ impl Scatter {
                 break;
             }
         }
-        Ok(retrieved)
+        Ok(pages)
+    }
+
+    /// Returns how many candidates of each ranking a query needs, or its page that begins at
+    /// `start`. One more than a page has of a ranking that is not fused, which shows whether there
+    /// is another page.
+    fn candidates(&self, query: &Query, start: Option<&PageStart>) -> usize {
+        let Some(start) = start else { return fusion::candidates_for(query.mode, query.k) };
+        let wanted = start.len() + query.k;
+        match query.mode {
+            SearchMode::Dense | SearchMode::Sparse => (wanted + 1).min(self.limits.results),
+            SearchMode::Hybrid => fusion::candidates_for(query.mode, wanted),
+        }
     }
 
     /// Embeds the texts of those queries whose modes need it, in one call.
@@ -167,17 +239,27 @@ impl Scatter {
     }
 
     /// Has all shards rank for each query, fuses the rankings, and reads what is shown of the best
-    /// passages. Returns `None` for a query if some of its passages are gone by then.
+    /// passages, on the page that begins at `start`. Returns `None` for a query if some of its
+    /// passages are gone by then.
     async fn ranked_and_read(
         &self,
         queries: &[&Query],
         asked: &[CandidateQuery],
+        start: Option<&PageStart>,
         deadline: Instant,
-    ) -> Result<Vec<Option<Partial<Vec<Evidence>>>>, Error> {
+    ) -> Result<Vec<Option<Passages>>, Error> {
         // A shard that does not answer costs its part of the results, not the whole.
         let until = self.shards.deadline(deadline);
         let asking = |shard: Arc<dyn Shard>| async move {
-            let found = shard.candidates_of_all(asked, until).await?;
+            let found = match start {
+                None => shard.candidates_of_all(asked, until).await?,
+                Some(start) => {
+                    let view = SearchedView::after(start.views.get(&shard.index()).copied());
+                    let of_view = |asked: &CandidateQuery| CandidateQuery { view, ..asked.clone() };
+                    let asked: Vec<CandidateQuery> = asked.iter().map(of_view).collect();
+                    shard.candidates_of_all(&asked, until).await?
+                }
+            };
             match found.len() == asked.len() {
                 true => Ok((shard.index(), found)),
                 false => Err(Error::internal("a shard returned another number of results")),
@@ -194,13 +276,29 @@ impl Scatter {
         }
         let mut rankings: Vec<Ranking> = queries
             .iter()
+            .zip(asked)
             .zip(of_queries)
-            .map(|(query, found)| Ranking {
-                rest: fuse(gather(found), query).into_iter(),
-                wanted: query.k,
-                read: Vec::with_capacity(query.k),
-                missing: missing.clone(),
-                is_outdated: false,
+            .map(|((query, asked), found)| {
+                let views = found.iter().filter_map(|(shard, of)| Some((*shard, of.view?)));
+                let views = views.collect();
+                let is_full = |hits: &[Hit]| hits.len() >= asked.limit;
+                let is_cut = |of: &Candidates| is_full(&of.dense) || is_full(&of.sparse);
+                let reaches_end = start.map_or(0, PageStart::len) + query.k >= asked.limit;
+                let may_lack = reaches_end && found.iter().any(|(_, of)| is_cut(of));
+                let is_new = |found: &Found| {
+                    start.is_none_or(|start| !start.has_returned(&found.hit, query.grouping))
+                };
+                let fused: Vec<Found> =
+                    fuse(gather(found), query).into_iter().filter(is_new).collect();
+                Ranking {
+                    rest: fused.into_iter(),
+                    wanted: query.k,
+                    read: Vec::with_capacity(query.k),
+                    missing: missing.clone(),
+                    is_outdated: false,
+                    views,
+                    may_lack,
+                }
             })
             .collect();
         loop {
@@ -208,7 +306,10 @@ impl Scatter {
             if best.iter().all(Vec::is_empty) {
                 return Ok(rankings.into_iter().map(Ranking::finish).collect());
             }
-            let (texts, silent) = self.texts(best.iter().flatten(), deadline).await?;
+            // Only a page has names of views, and it comes alone.
+            let views: BTreeMap<ShardIndex, ViewName> =
+                rankings.iter().flat_map(|ranking| ranking.views.clone()).collect();
+            let (texts, silent) = self.texts(best.iter().flatten(), &views, deadline).await?;
             let silent: BTreeSet<ShardIndex> = silent.into_iter().collect();
             for (ranking, best) in rankings.iter_mut().zip(best) {
                 ranking.take(best, &texts, &silent);
@@ -217,10 +318,12 @@ impl Scatter {
     }
 
     /// Reads what is shown of hits that came without it: each chunk once, and asking each shard
-    /// once. Also returns the shards that do not answer.
+    /// once, for the state of `views` in which it found them. Also returns the shards that do not
+    /// answer.
     async fn texts(
         &self,
         best: impl Iterator<Item = &Found>,
+        views: &BTreeMap<ShardIndex, ViewName>,
         deadline: Instant,
     ) -> Result<(HashMap<ChunkRef, ChunkText>, Vec<ShardIndex>), Error> {
         let mut unread: BTreeMap<ShardIndex, Vec<ChunkRef>> = BTreeMap::new();
@@ -236,12 +339,21 @@ impl Scatter {
         let (until, wanted) = (self.shards.deadline(deadline), &unread);
         let asking = |shard: Arc<dyn Shard>| async move {
             let wanted = wanted.get(&shard.index()).map_or(&[][..], Vec::as_slice);
-            shard.chunks(wanted, until).await
+            shard.chunks(wanted, views.get(&shard.index()).copied(), until).await
         };
         let concerned = |shard| wanted.contains_key(&shard);
         let Partial { found, shards_missing } = self.shards.ask(concerned, asking).await?;
         Ok((found.into_iter().flatten().collect(), shards_missing))
     }
+}
+
+/// Passages of one query.
+struct Passages {
+    found: Partial<Vec<Evidence>>,
+    /// Names of the states of the shards that were ranked.
+    views: BTreeMap<ShardIndex, ViewName>,
+    /// Whether there may be others, which rank behind these.
+    has_more: bool,
 }
 
 /// Fused ranking of one query while its passages are read.
@@ -256,6 +368,10 @@ struct Ranking {
     missing: BTreeSet<ShardIndex>,
     /// Whether a shard that answers did not show a passage.
     is_outdated: bool,
+    /// Names of the states of the shards that were ranked.
+    views: BTreeMap<ShardIndex, ViewName>,
+    /// Whether a shard may have hits behind those that it returned, all of which are needed.
+    may_lack: bool,
 }
 
 impl Ranking {
@@ -287,9 +403,15 @@ impl Ranking {
     }
 
     /// Returns the passages, unless some of them are gone.
-    fn finish(self) -> Option<Partial<Vec<Evidence>>> {
+    fn finish(mut self) -> Option<Passages> {
+        if self.is_outdated {
+            return None;
+        }
+        let is_left = self.rest.any(|found| !self.missing.contains(&found.shard));
+        let has_more = is_left || self.may_lack;
         let missing: Vec<ShardIndex> = self.missing.into_iter().collect();
-        (!self.is_outdated).then(|| Partial::whole(self.read).missing(missing))
+        let found = Partial::whole(self.read).missing(missing);
+        Some(Passages { found, views: self.views, has_more })
     }
 }
 

@@ -1,12 +1,14 @@
 //! Tests of the calls below `/api` as users make them.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clew_client::Credentials;
 use clew_core::Query;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::curl::{curl, post, post_with};
-use crate::client::{corpus, create, document, remember};
+use crate::client::{corpus, create, document, idle, remember};
 use crate::harness::{Home, PATIENCE, Server};
 use crate::twin::Way;
 
@@ -14,6 +16,9 @@ const SEARCH: &str = "clew.query.v1.QueryService/Search";
 const ANSWER: &str = "clew.query.v1.QueryService/Answer";
 const CREATE: &str = "clew.corpus.v1.CorpusService/CreateCorpus";
 const WATCH: &str = "clew.ingest.v1.IngestService/WatchIngestion";
+const INGEST: &str = "clew.ingest.v1.IngestService/IngestDocuments";
+const GET: &str = "clew.ingest.v1.IngestService/GetDocument";
+const LIST: &str = "clew.ingest.v1.IngestService/ListDocuments";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_corpus_is_made_and_asked_by_curl() {
@@ -57,6 +62,34 @@ async fn a_corpus_is_made_and_asked_by_curl() {
     assert_eq!(told.len(), messages.len() + 1, "{events:?}");
     assert_eq!(told[messages.len() - 1]["answer"]["text"], answer["text"]);
     assert!(events.body.ends_with("event: end\ndata: {}\n\n"), "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_number_of_a_source_is_read_as_number_or_text_and_told_as_text() {
+    let home = Home::new();
+    let server = home.serve();
+    let api = server.http() + "/api";
+    let client = server.client().await;
+    let notes = create(&client, "notes").await;
+    let send = |number: Value, text: &str| {
+        let document = json!({ "id": "a", "text": STANDARD.encode(text), "sourceVersion": number });
+        let sent = json!({ "corpus": "notes", "documents": [document] });
+        post(&home, &api, INGEST, &sent).done().json()["results"][0]["accepted"]["novelty"].clone()
+    };
+    assert_eq!(send(json!(7), "The seventh."), "NOVELTY_NEW");
+    assert_eq!(send(json!("18446744073709551615"), "The last."), "NOVELTY_REPLACED");
+    assert_eq!(send(json!(8), "The eighth."), "NOVELTY_UNCHANGED");
+    idle(&client, &notes).await;
+    let asked = json!({ "corpus": "notes", "documentId": "a" });
+    let read = post(&home, &api, GET, &asked).done().json();
+    assert_eq!(read["document"]["text"], STANDARD.encode("The last."), "{read}");
+    let listed = post(&home, &api, LIST, &json!({ "corpus": "notes" })).done().json();
+    for told in [&read["document"], &read["state"], &listed["documents"][0]] {
+        assert_eq!(told["sourceVersion"], u64::MAX.to_string(), "{told}");
+    }
+    let wrong = json!({ "corpus": "notes", "documents": [{ "id": "a", "sourceVersion": -1 }] });
+    let refused = post(&home, &api, INGEST, &wrong);
+    assert_eq!(refused.status, 400, "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -276,6 +276,16 @@ async fn bad_questions_are_refused() {
             queries::SearchRequest { filter: Some(backwards), ..query() },
             "filter.event_time",
         ),
+        (
+            "no token of a page",
+            queries::SearchRequest { page_token: "not a token".into(), ..query() },
+            "page_token",
+        ),
+        (
+            "page of a reranked search",
+            queries::SearchRequest { page_token: "0a".into(), rerank: Some(20), ..query() },
+            "page_token",
+        ),
     ];
     let of = |searches: Vec<queries::SearchRequest>| queries::SearchBatchRequest {
         corpus: "notes".to_owned(),
@@ -283,6 +293,7 @@ async fn bad_questions_are_refused() {
     };
     let elsewhere = queries::SearchRequest { corpus: "other".to_owned(), ..query() };
     let many = queries::SearchRequest { k: Some(501), ..query() };
+    let further = queries::SearchRequest { page_token: "0a".to_owned(), ..query() };
     let batches = vec![
         ("no search", of(Vec::new()), "searches"),
         ("too many searches", of(vec![query(); 33]), "searches"),
@@ -293,6 +304,7 @@ async fn bad_questions_are_refused() {
             "searches[1].k",
         ),
         ("one of another corpus", of(vec![query(), elsewhere]), "searches[1].corpus"),
+        ("a further page", of(vec![query(), further]), "searches[1].page_token"),
     ];
     let question = || queries::AnswerRequest {
         corpus: "notes".to_owned(),

@@ -20,6 +20,31 @@ impl FromStr for Condition {
     }
 }
 
+/// Reads a value as conditions have it. Without quotes it is a truth value, an integer or a number
+/// if it reads as one, and otherwise a text, which may have spaces and signs here.
+impl FromStr for AttributeValue {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let refused = |problem: &str| Error::invalid("attribute", format!("expected {problem}"));
+        match text.chars().next() {
+            None => Err(refused("a value, got none; an empty text is `\"\"`")),
+            Some(quote @ ('"' | '\'')) => {
+                let mut tokens = Tokens { text, characters: text.char_indices().peekable() };
+                tokens.characters.next();
+                let quoted = tokens.quoted(0, quote);
+                match (quoted, tokens.characters.next()) {
+                    (Ok(quoted), None) => Ok(Self::Text(quoted)),
+                    _ => Err(refused("a text that ends with the quotation mark it begins with")),
+                }
+            }
+            Some(_) => Ok(match Value::of_word(text) {
+                Value::Certain(value) | Value::Or(value, _) => value,
+            }),
+        }
+    }
+}
+
 /// Part of a text.
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
@@ -331,6 +356,28 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(parsed(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_alone_is_read_as_in_a_condition_and_needs_no_quotes_for_spaces() {
+        for (text, expected) in [
+            ("2020", 2020.into()),
+            ("-2.5", AttributeValue::number(-2.5).unwrap()),
+            ("true", true.into()),
+            ("'2020'", "2020".into()),
+            ("\"\"", "".into()),
+            (r#""it's \"so\"""#, r#"it's "so""#.into()),
+            ("two words", "two words".into()),
+            ("https://a.example/?b=(c)", "https://a.example/?b=(c)".into()),
+            ("it's", "it's".into()),
+        ] {
+            assert_eq!(text.parse::<AttributeValue>().unwrap(), expected, "{text}");
+        }
+        for (text, told) in [("", "got none"), ("'a", "ends with"), ("\"a\" b", "ends with")] {
+            let error = text.parse::<AttributeValue>().unwrap_err();
+            let description = &error.violations()[0].description;
+            assert!(description.contains(told), "{text}: {description}");
         }
     }
 

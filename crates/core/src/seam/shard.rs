@@ -10,7 +10,7 @@ use crate::{
     ClueQuery, ConversationQuery, Counts, DescribedDocument, Document, DocumentId, DocumentStatus,
     DraftedClues, Erasure, Error, Evidence, ExportPage, GraphQuery, IfThere, ListQuery,
     ListedChunks, ListedMemories, Reembedded, SegmentId, Selection, ShardCopy, ShardIndex,
-    SnapshotName, StoredDocument, StoredTurns, Subgraph, TreeNode, TreeQuery,
+    SnapshotName, StoredDocument, StoredTurns, Subgraph, TreeNode, TreeQuery, ViewName,
 };
 
 /// Future that resolves once a document that a shard had room for is committed and synced, or was
@@ -162,14 +162,16 @@ pub trait ShardSearch: Send + Sync {
         found.ok_or_else(|| Error::internal("a shard returned nothing for a search"))
     }
 
-    /// Returns what is shown of chunks, in no particular order. Leaves out chunks that searches no
-    /// longer find.
+    /// Returns what is shown of chunks, in no particular order. Looks for them in the kept state
+    /// `view`, and in the newest without a name or if the shard does not have that state any more.
+    /// Leaves out chunks that searches no longer find there.
     ///
     /// # Errors
     /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
     async fn chunks(
         &self,
         wanted: &[ChunkRef],
+        view: Option<ViewName>,
         deadline: Instant,
     ) -> Result<Vec<(ChunkRef, ChunkText)>, Error>;
 

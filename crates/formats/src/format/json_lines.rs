@@ -1,11 +1,11 @@
 //! JSON Lines: one object per line.
 //!
 //! The known fields are `id`, `text`, `title`, `media_type` and `event_time` (strings), `labels`
-//! (an array of strings, or one string with commas) and `attributes` (an object of scalars). Other
-//! fields become attributes if they are scalars; otherwise the line is refused. Numbers and truth
-//! values keep their type. `attribute_types` (an object of strings) names the types of `attributes`
-//! that are written as strings, as an export has them. `null` counts as absent, and blank lines are
-//! skipped.
+//! (an array of strings, or one string with commas), `source_version` (a whole number) and
+//! `attributes` (an object of scalars). Other fields become attributes if they are scalars;
+//! otherwise the line is refused. Numbers and truth values keep their type. `attribute_types` (an
+//! object of strings) names the types of `attributes` that are written as strings, as an export has
+//! them. `null` counts as absent, and blank lines are skipped.
 
 use std::io::{self, BufRead, BufReader, Read};
 

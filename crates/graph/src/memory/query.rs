@@ -510,7 +510,7 @@ impl<'a> GraphView<'a> {
             self.graph.documents.get(*handle).and_then(|document| edge(document, *index))
         });
         let (relations, is_cut) = (relations.collect(), part.is_cut);
-        Subgraph { seeds, entities, relations, is_cut, is_compared: false }
+        Subgraph { seeds, entities, relations, is_cut, ..Subgraph::default() }
     }
 
     fn node(&self, node: &'a Node, most_segments: usize) -> EntityNode {

@@ -339,6 +339,9 @@ fn the_union_of_parts_is_the_part_of_the_union() {
     let parts = [crete.subgraph(&query), naxos.subgraph(&query)];
     assert_eq!(union(parts.clone()), part);
     assert_eq!(union([parts[1].clone(), parts[0].clone(), parts[1].clone()]), part);
+    // The whole is being built if a part is.
+    let growing = Subgraph { is_being_built: true, ..parts[1].clone() };
+    assert_eq!(union([parts[0].clone(), growing]), Subgraph { is_being_built: true, ..part });
 }
 
 type Spellings = Vec<(Arc<str>, u32)>;

@@ -60,6 +60,7 @@ fn apply(catalogue: &mut Catalogue, step: usize, number: u8, change: Change) {
             accepted_at: Timestamp::from_micros(step as i64),
             bytes: 10 + step as u64,
             labels: Labels::parse(&labels).unwrap(),
+            source_version: None,
         }),
         Change::Derive { recipe } => {
             if let Some(version) = newest(facts) {

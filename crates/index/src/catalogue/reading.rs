@@ -27,9 +27,15 @@ impl Reading {
     pub(crate) fn columns(table: TableKind) -> &'static [&'static str] {
         use column::*;
         match table {
-            TableKind::Sources => {
-                &[DOCUMENT_ID, VERSION, CONTENT_HASH, TEXT_BYTES, ACCEPTED_AT, LABELS]
-            }
+            TableKind::Sources => &[
+                DOCUMENT_ID,
+                VERSION,
+                CONTENT_HASH,
+                TEXT_BYTES,
+                ACCEPTED_AT,
+                LABELS,
+                SOURCE_VERSION,
+            ],
             TableKind::Chunks => &[DOCUMENT_ID, VERSION, RECIPE, ORDINAL, TOKENS, LABELS],
             TableKind::Nodes => &[DOCUMENT_ID, VERSION, RECIPE, NODES, KEY],
             TableKind::Failures => {

@@ -256,6 +256,7 @@ impl DocumentRecord {
             nodes: self.structure().map_or(0, |structure| structure.nodes),
             failure,
             labels: self.needs.clone(),
+            source_version: newest.source_version,
         })
     }
 
@@ -293,6 +294,7 @@ mod tests {
             accepted_at: Timestamp::from_micros(0),
             bytes: 1,
             labels: Labels::default(),
+            source_version: None,
         }
     }
 

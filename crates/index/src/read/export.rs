@@ -239,6 +239,7 @@ fn documents(stored: &[StoredDocument]) -> Result<RecordBatch> {
         let labels: Vec<_> = document.labels.iter().map(Label::as_str).collect();
         (!labels.is_empty()).then(|| labels.join(","))
     });
+    let numbers = each().map(|document| document.source_version.map(|number| number.0));
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", texts(each().map(|document| document.id.as_str()))),
         ("title", texts(each().map(|document| document.title.as_str()))),
@@ -248,6 +249,7 @@ fn documents(stored: &[StoredDocument]) -> Result<RecordBatch> {
         ("attributes", Arc::new(attributes.finish())),
         ("attribute_types", Arc::new(types.finish())),
         ("labels", Arc::new(labels.collect::<StringArray>())),
+        ("source_version", Arc::new(numbers.collect::<UInt64Array>())),
     ];
     RecordBatch::try_from_iter(columns).map_err(failed)
 }

@@ -9,17 +9,18 @@ use bytes::Bytes;
 use clew_core::{
     Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkKind, ChunkListQuery, ChunkRef,
     ChunkText, Counts, DocumentId, DocumentStatus, EncoderIdentity, ListQuery, ListedChunks,
-    MemoryFailure, MemoryPart, MemoryRecord, Reembedded, StoredDocument, Timestamp, Version,
+    MemoryFailure, MemoryPart, MemoryRecord, Reembedded, SearchedView, StoredDocument, Timestamp,
+    Version, ViewName,
 };
 use lancedb::datafusion::prelude::Expr;
 use lancedb::query::{QueryBase, Select};
 use tokio::sync::watch;
 
 use crate::catalogue::groups::Totals;
-use crate::error::{Operation, Result};
-use crate::read::search::{self, texts};
+use crate::error::{Error, Operation, Result};
+use crate::read::search::{self, Seen, texts};
 use crate::read::table_view::probing::IndexRecall;
-use crate::read::view::Snapshot;
+use crate::read::view::{KeptViews, Snapshot};
 use crate::read::{check, chunk_list};
 use crate::storage::Storage;
 use crate::storage::erasure_mark::SeenErasure;
@@ -45,6 +46,7 @@ const CHUNK_BYTES: u64 = 100;
 #[derive(Clone, Debug)]
 pub struct ShardReader {
     snapshots: watch::Receiver<Arc<Snapshot>>,
+    kept: KeptViews,
     fence: Arc<Fence>,
     memories: MemoryReader,
     place: Storage,
@@ -54,12 +56,13 @@ pub struct ShardReader {
 impl ShardReader {
     pub(crate) fn new(
         snapshots: watch::Receiver<Arc<Snapshot>>,
+        kept: KeptViews,
         fence: Arc<Fence>,
         memories: MemoryReader,
         place: Storage,
         erasure: SeenErasure,
     ) -> Self {
-        Self { snapshots, fence, memories, place, erasure }
+        Self { snapshots, kept, fence, memories, place, erasure }
     }
 
     /// Returns where the shard is stored.
@@ -123,6 +126,16 @@ impl ShardReader {
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshots.borrow().clone()
+    }
+
+    /// Returns the newest view, and keeps it for further pages.
+    fn keep(&self) -> Arc<Snapshot> {
+        self.kept.keep(|| self.snapshot())
+    }
+
+    /// Returns the view of a name if it is kept and is not the newest one.
+    fn older(&self, name: ViewName) -> Option<Arc<Snapshot>> {
+        self.kept.named(name).filter(|view| view.name != self.snapshot().name)
     }
 
     /// Waits for the next write that changes what readers see. Returns whether the writer still
@@ -340,23 +353,62 @@ impl ShardView {
 
     /// Returns the best chunks or documents for a query, from one state of the shard.
     ///
+    /// A search of a kept state finds no document that has been forgotten since, or that needs
+    /// labels since then that the caller does not hold. Of a document that has been replaced since,
+    /// it finds the version of that state. If that state cannot be searched, for whatever reason,
+    /// the newest is.
+    ///
     /// # Errors
     /// Returns [`crate::Error::Invalid`] if the mode needs a vector and the query has none or a bad
     /// one, [`crate::Error::OtherVectors`] if the shard has no vectors of the query's model, and
     /// [`crate::Error::Corrupt`] and [`crate::Error::Unavailable`] from the storage.
     pub async fn candidates(&self, query: &CandidateQuery) -> Result<Candidates> {
+        if let SearchedView::Named(name) = query.view
+            && let Some(older) = self.reader.older(name)
+            && (!query.mode.uses_embeddings() || older.vectors.of(&query.encoder).is_some())
+        {
+            match search::run(Arc::clone(&older), self.seen_in(&older), query.clone()).await {
+                Err(error) if !matches!(error, Error::Invalid { .. }) => {
+                    tracing::debug!(%error, "a kept state of the shard cannot be searched");
+                }
+                done => return done,
+            }
+        }
         // Held here too: as long as the caller waits, no file that it names is removed.
-        let snapshot = self.snapshot();
-        search::run(Arc::clone(&snapshot), self.access.clone(), query.clone()).await
+        let snapshot = match query.view {
+            SearchedView::Newest => self.snapshot(),
+            SearchedView::Kept | SearchedView::Named(_) => self.reader.keep(),
+        };
+        search::run(Arc::clone(&snapshot), self.seen_in(&snapshot), query.clone()).await
     }
 
-    /// Returns what is shown of chunks, in no particular order. Leaves out chunks that a search
-    /// would not find.
+    /// Returns what the caller sees of a view.
+    fn seen_in(&self, view: &Snapshot) -> Seen {
+        let newest = Some(self.snapshot()).filter(|newest| newest.name != view.name);
+        Seen { access: self.access.clone(), newest }
+    }
+
+    /// Returns what is shown of chunks, in no particular order. Leaves out chunks that a search of
+    /// the kept state `view` would not find, or of the newest one without a name or if that state
+    /// is not kept any more.
     ///
     /// # Errors
     /// Returns a storage error.
-    pub async fn chunks(&self, wanted: &[ChunkRef]) -> Result<Vec<(ChunkRef, ChunkText)>> {
-        texts::chunks(&self.snapshot(), &self.access, wanted).await
+    pub async fn chunks(
+        &self,
+        wanted: &[ChunkRef],
+        view: Option<ViewName>,
+    ) -> Result<Vec<(ChunkRef, ChunkText)>> {
+        if let Some(older) = view.and_then(|name| self.reader.older(name)) {
+            match texts::chunks(&older, &self.seen_in(&older), wanted).await {
+                Ok(chunks) => return Ok(chunks),
+                Err(error) => {
+                    tracing::debug!(%error, "a kept state of the shard cannot be read");
+                }
+            }
+        }
+        let newest = self.snapshot();
+        texts::chunks(&newest, &self.seen_in(&newest), wanted).await
     }
 
     /// Returns a page of the chunks of a document, by ordinal, or `None` if there is no document of

@@ -2,9 +2,9 @@
 //! that the text index does not cover yet, and the directions of their vectors.
 //!
 //! The storage engine writes a fragment of rows once. Later it only marks rows in it as deleted,
-//! and a row is deleted only after nothing shows it any more. So what was learned of a fragment
-//! stays right, and all views that have the fragment share it. A commit costs what its own rows
-//! cost.
+//! and a row is deleted only after nothing shows it any more. The one column that changes in place
+//! ([`crate::table::renumbering`]) is not kept here. So what was learned of a fragment stays right,
+//! and all views that have the fragment share it. A commit costs what its own rows cost.
 
 pub(crate) mod fragment;
 pub(crate) mod masks;

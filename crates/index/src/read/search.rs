@@ -32,10 +32,10 @@ const CHUNKS_PER_DOCUMENT: usize = 4;
 /// an index, the storage engine lets one of them read it.
 pub(crate) async fn run(
     snapshot: Arc<Snapshot>,
-    access: Access,
+    seen: Seen,
     query: CandidateQuery,
 ) -> Result<Candidates> {
-    let search = async move { candidates(&snapshot, &access, &query).await };
+    let search = async move { candidates(&snapshot, &seen, &query).await };
     let mut task = EndsWithCaller(tokio::spawn(search.in_current_span()));
     match (&mut task.0).await {
         Ok(found) => found,
@@ -57,14 +57,35 @@ impl<T> Drop for EndsWithCaller<T> {
     }
 }
 
+/// What a caller sees of a view.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub access: Access,
+    /// The newest view, if another one is read. What has been forgotten since is not seen in the
+    /// other one, and neither is what needs labels since then that the caller does not hold.
+    pub newest: Option<Arc<Snapshot>>,
+}
+
+impl Seen {
+    /// Returns whether the caller sees the rows of an owner in `snapshot`.
+    fn shows(&self, snapshot: &Snapshot, owner: &RowOwner) -> bool {
+        snapshot.shows(&self.access, owner) && self.still(&owner.document_id)
+    }
+
+    /// Returns whether the caller still sees a document that they see in another view.
+    fn still(&self, id: &DocumentId) -> bool {
+        self.newest.as_ref().is_none_or(|newest| newest.catalogue.sees(&self.access, id))
+    }
+}
+
 /// Returns the best chunks or documents for a query, of those that a caller sees.
 async fn candidates(
     snapshot: &Snapshot,
-    access: &Access,
+    seen: &Seen,
     query: &CandidateQuery,
 ) -> Result<Candidates> {
     let fragments = snapshot.chunk_rows.fragments().await?;
-    let search = Search { snapshot, fragments, allowed: OnceCell::new(), access, query };
+    let search = Search { snapshot, fragments, allowed: OnceCell::new(), seen, query };
     let dense = async {
         match query.mode.uses_embeddings() {
             true => search.dense().await,
@@ -100,7 +121,7 @@ struct Search<'a> {
     fragments: &'a Fragments,
     /// Rows of `chunks` that the caller and the filter allow. Both rankings need them.
     allowed: OnceCell<Allowed>,
-    access: &'a Access,
+    seen: &'a Seen,
     query: &'a CandidateQuery,
 }
 
@@ -130,7 +151,7 @@ impl<'a> Search<'a> {
     fn keep(&self, rows: impl IntoIterator<Item = (u64, f32)>) -> Vec<Ranked<'a>> {
         let visible = |(row, score): (u64, f32)| {
             let (owner, ordinal) = self.fragments.row(row)?;
-            self.snapshot.shows(self.access, owner).then_some(Ranked { row, owner, ordinal, score })
+            self.seen.shows(self.snapshot, owner).then_some(Ranked { row, owner, ordinal, score })
         };
         let mut kept: Vec<Ranked<'a>> = rows.into_iter().filter_map(visible).collect();
         sort(&mut kept);

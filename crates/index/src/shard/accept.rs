@@ -1,8 +1,10 @@
 //! Accepts documents.
 
+use std::collections::BTreeMap;
+
 use clew_core::{
-    Accepted, Access, ContentHash, Document, DocumentId, IfThere, Novelty, StoredDocument,
-    Timestamp, Version,
+    Accepted, Access, ContentHash, Delivery, Document, DocumentId, IfThere, Novelty, SourceVersion,
+    StoredDocument, Timestamp, Version,
 };
 
 use crate::error::Result;
@@ -35,8 +37,11 @@ impl ShardWriter {
     /// accepts the others.
     ///
     /// A document with the content of its newest version is unchanged and writes nothing, so a
-    /// stream of documents can be offered again after an interruption. The others are written in
-    /// one commit. The outcomes are in the order of `offers`.
+    /// stream of documents can be offered again after an interruption. So is a document with a
+    /// lower source version than the newest version has, whatever its content. The others are
+    /// written in one commit. If a document with the same content comes with a higher source
+    /// version, that number alone is written, in one more commit for all of them. The outcomes are
+    /// in the order of `offers`.
     ///
     /// # Errors
     /// Returns [`crate::Error::Invalid`] if an id occurs twice: a caller that means the last one
@@ -50,61 +55,69 @@ impl ShardWriter {
         refuse_duplicates(offers.iter().map(|offer| &offer.document.id))?;
         self.begin_write().await?;
         let mut accepted = Vec::with_capacity(offers.len());
-        let mut changed = Vec::new();
+        let (mut changed, mut renumbered) = (Vec::new(), BTreeMap::new());
         for offer in offers {
             let content_hash = offer.document.content_hash();
-            let (novelty, newest) = match self.compare(&offer, content_hash) {
+            let compared = match self.compare(&offer, content_hash) {
                 Ok(compared) => compared,
                 Err(refused) => {
                     accepted.push(Err(refused));
                     continue;
                 }
             };
-            let version = match (novelty, newest) {
-                (Novelty::Unchanged, Some(same)) => same,
-                _ => {
-                    let version = Version::next(now, newest);
-                    let document = offer.document;
+            let document = offer.document;
+            accepted.push(Ok(match compared {
+                Compared::Stored { version, number } => {
+                    if let Some(number) = number {
+                        renumbered.insert((document.id, version), number);
+                    }
+                    Accepted { version, novelty: Novelty::Unchanged }
+                }
+                Compared::Written { novelty, after } => {
+                    let version = Version::next(now, after);
                     let stored = StoredDocument { document, version, accepted_at: now };
                     changed.push((stored, content_hash));
-                    version
+                    Accepted { version, novelty }
                 }
-            };
-            accepted.push(Ok(Accepted { version, novelty }));
+            }));
         }
-        if changed.is_empty() {
+        if changed.is_empty() && renumbered.is_empty() {
             // A commit would have shown that no other owner replaced or forgot the existing
             // documents.
             self.sources.confirm_owned().await?;
         } else {
-            self.write_sources(changed).await?;
+            self.write_sources(changed, renumbered).await?;
         }
         self.end_write();
         Ok(accepted)
     }
 
-    /// Compares an offered document with the existing one of its id. Returns the newest version of
-    /// that.
+    /// Compares an offered document with the newest version of the existing one of its id.
     fn compare(
         &self,
         Offer { document, access, if_there }: &Offer,
         content_hash: ContentHash,
-    ) -> std::result::Result<(Novelty, Option<Version>), clew_core::Error> {
-        let Some(record) = self.catalogue.get(&document.id) else {
-            return Ok((Novelty::New, None));
-        };
+    ) -> std::result::Result<Compared, clew_core::Error> {
+        let new = Compared::Written { novelty: Novelty::New, after: None };
+        let Some(record) = self.catalogue.get(&document.id) else { return Ok(new) };
         access.check_replaced(record.needs())?;
-        let Some(newest) = record.newest() else { return Ok((Novelty::New, None)) };
-        if newest.content_hash == content_hash {
-            return Ok((Novelty::Unchanged, Some(newest.version)));
+        let Some(newest) = record.newest() else { return Ok(new) };
+        let is_same_content = newest.content_hash == content_hash;
+        let version = newest.version;
+        match Delivery::of(document.source_version, newest.source_version, is_same_content) {
+            Delivery::Unchanged => Ok(Compared::Stored { version, number: None }),
+            Delivery::Renumbered(number) => Ok(Compared::Stored { version, number: Some(number) }),
+            Delivery::Replacing => {
+                if_there.check_replaced()?;
+                Ok(Compared::Written { novelty: Novelty::Replaced, after: Some(version) })
+            }
         }
-        if_there.check_replaced()?;
-        Ok((Novelty::Replaced, Some(newest.version)))
     }
 
     async fn write_sources(
         &mut self,
         mut changed: Vec<(StoredDocument, ContentHash)>,
+        renumbered: BTreeMap<(DocumentId, Version), SourceVersion>,
     ) -> Result<()> {
         let facts = |(stored, content_hash): &(StoredDocument, ContentHash)| {
             let facts = SourceFacts {
@@ -113,6 +126,7 @@ impl ShardWriter {
                 accepted_at: stored.accepted_at,
                 bytes: stored.document.text.len() as u64,
                 labels: stored.document.labels.clone(),
+                source_version: stored.document.source_version,
             };
             (stored.document.id.clone(), facts)
         };
@@ -123,11 +137,32 @@ impl ShardWriter {
             batches.push(rows::sources::batch(changed)?);
             changed = others;
         }
-        self.sources.append(batches).await?;
+        if !batches.is_empty() {
+            self.sources.append(batches).await?;
+        }
+        if !renumbered.is_empty() {
+            self.sources.renumber(&renumbered).await?;
+        }
         self.sources.sync().await?;
         for (id, facts) in facts {
             self.catalogue.change(&id, |known| known.sources.push(facts));
         }
+        for ((id, version), number) in renumbered {
+            self.catalogue.change(&id, |known| {
+                let sources = known.sources.iter_mut();
+                for source in sources.filter(|source| source.version == version) {
+                    source.source_version = Some(number);
+                }
+            });
+        }
         self.publish().await
     }
+}
+
+/// What becomes of an offered document.
+enum Compared {
+    /// This version stays. It gets the number, if there is one.
+    Stored { version: Version, number: Option<SourceVersion> },
+    /// The document becomes the version after this one.
+    Written { novelty: Novelty, after: Option<Version> },
 }

@@ -72,6 +72,7 @@ impl ShardWriter {
                 self.catalogue.change(id, |facts| facts.sources.clear());
             }
             self.publish().await?;
+            self.publisher.kept().let_go();
             self.sweep_documents(&known).await?;
             above = self.sweep_upper().await?;
             self.publish().await?;

@@ -437,6 +437,8 @@ impl ShardWriter {
             handed.adopt(read);
         }
         self.publish().await?;
+        // They would keep the rows and vectors of the old fragments in memory.
+        self.publisher.kept().let_go();
         self.end_write();
         Ok(is_committed)
     }

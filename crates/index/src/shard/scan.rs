@@ -24,6 +24,7 @@ use std::sync::Arc;
 use clew_core::{Access, CorpusTreeKey, DocumentId, ErasureScan, Forgotten, MemoryRecord};
 use futures::TryStreamExt;
 use lance::Dataset;
+use lance_table::format::DataFile;
 use lancedb::Table;
 use lancedb::query::{QueryBase, Select};
 
@@ -258,7 +259,7 @@ impl Scan {
         let mut unexplained: BTreeSet<&str> = files.keys().map(String::as_str).collect();
         unexplained.retain(|name| !name.starts_with(MARK));
         let mut written: Vec<Written<'_>> = Vec::new();
-        for (&kind, Scanned { table, named, .. }) in &self.tables {
+        for (&kind, Scanned { table, dataset, named }) in &self.tables {
             let rows = rows_of(kind, table, &traces.ids).await?;
             found.tables += 1;
             if rows > 0 {
@@ -280,7 +281,7 @@ impl Scan {
                 if let Some(&fragment) = named.rows.get(file)
                     && !places.before.rows.contains_key(file)
                 {
-                    let fragment = Some(fragment);
+                    let fragment = holds_texts(dataset, fragment, file).then_some(fragment);
                     written.push(Written { kind, name, bytes: files[name], fragment });
                 }
             }
@@ -426,6 +427,18 @@ impl Scan {
     }
 }
 
+/// Returns whether a file of a fragment holds columns of texts. A file may hold others alone.
+fn holds_texts(dataset: &Dataset, fragment: u64, file: &str) -> bool {
+    let of_fragment = dataset.fragments().iter().filter(|of| of.id == fragment);
+    let mut files = of_fragment.flat_map(|of| &of.files);
+    let is_it = |of: &&DataFile| file.ends_with(&of.path);
+    let of_texts = |id: &i32| {
+        let field = dataset.schema().field_by_id(*id);
+        field.is_some_and(|field| is_text(&field.data_type()))
+    };
+    files.find(is_it).is_none_or(|file| file.fields.iter().any(of_texts))
+}
+
 /// Returns the prefix of the names of a table's files.
 fn folder_of(kind: TableKind) -> String {
     format!("{}.lance/", kind.name())
@@ -436,7 +449,7 @@ struct Written<'a> {
     kind: TableKind,
     name: &'a str,
     bytes: u64,
-    /// Fragment whose rows the file holds, if any.
+    /// Fragment whose texts the file holds, if any.
     fragment: Option<u64>,
 }
 

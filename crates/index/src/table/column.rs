@@ -21,6 +21,7 @@ pub const NEXT_TRY: &str = "next_try";
 pub const NODES: &str = "nodes";
 pub const ORDINAL: &str = "ordinal";
 pub const RECIPE: &str = "recipe";
+pub const SOURCE_VERSION: &str = "source_version";
 pub const SPAN_END: &str = "span_end";
 pub const SPAN_START: &str = "span_start";
 pub const STAGE: &str = "stage";

@@ -4,13 +4,15 @@
 //! their end are commits, and short: [`Stored::begin_rewriting`] reserves numbers for the new
 //! fragments, [`Rewriting::run`] then writes new files that no version names, and
 //! [`Stored::commit_rewritten`] puts them in place of the old ones. Rows that were deleted
-//! meanwhile are deleted in the new fragments, too. A crash in between leaves files that pruning
-//! removes.
+//! meanwhile are deleted in the new fragments, too, and rows that got other source versions have
+//! them in the new fragments. So no stream of either holds the work up. A crash in between leaves
+//! files that pruning removes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::record_batch::RecordBatch;
 use futures::FutureExt;
 use lance::Dataset;
 use lance::dataset::CommitBuilder;
@@ -27,9 +29,12 @@ use roaring::RoaringBitmap;
 use crate::error::{Error, Operation, Result};
 use crate::table::Stored;
 use crate::table::batches::{rows_of_a_batch, size_of};
-use crate::table::engine::run;
+use crate::table::column;
+use crate::table::engine::{run, scan_fragments};
 use crate::table::indexes::{build_segment, moved_segment, segments_of, showing};
 use crate::table::kind::TableKind;
+use crate::table::renumbering::{Numbers, renumbered};
+use crate::table::rows::Rows;
 use crate::table::schema::{IndexKind, IndexWanted};
 use crate::table::tiers::{self, FragmentSize, MERGED_ROWS, Piece};
 
@@ -274,7 +279,7 @@ impl Stored {
     }
 
     /// Commits what was written. Returns whether it did: not if a fragment was changed meanwhile in
-    /// another way than by deleting rows. The work is to be done again then.
+    /// another way than by deleting or renumbering rows. The work is to be done again then.
     pub(crate) async fn commit_rewritten(&mut self, rewritten: Rewritten) -> Result<bool> {
         let Rewritten { kind: _, after, mut runs, built, removed } = rewritten;
         let dataset = self.dataset(Operation::Compact).await?;
@@ -286,7 +291,11 @@ impl Stored {
             let now: Option<Vec<&Fragment>> = run.old.iter().map(|of| find(of.id)).collect();
             let Some(now) = now else { return Ok(false) };
             if now.iter().zip(&run.old).any(|(now, old)| now.files != old.files) {
-                return Ok(false);
+                // With the same columns, nothing else writes other files.
+                if self.kind != TableKind::Sources {
+                    return Ok(false);
+                }
+                self.renumber_in_new(&dataset, &after, run).await?;
             }
             if now.iter().zip(&run.old).any(|(now, old)| now.deletion_file != old.deletion_file) {
                 let delete = delete_in_new(&dataset, &now, run).boxed();
@@ -310,8 +319,33 @@ impl Stored {
         Ok(true)
     }
 
+    /// Gives the rows of a run's new fragments the source versions that they have in the old ones
+    /// by now. `after` shows the new fragments.
+    async fn renumber_in_new(&self, now: &Dataset, after: &Dataset, run: &mut Run) -> Result<()> {
+        let moves = self.run(Operation::Read, moves_of(now, &[&*run]).boxed()).await?;
+        let old: Vec<u32> = run.old.iter().map(|of| of.id as u32).collect();
+        let mut moved: BTreeMap<u32, Numbers> = BTreeMap::new();
+        let read = |batch: &RecordBatch| {
+            for (row, number) in Rows::new(self.kind, batch).numbered_source_versions()? {
+                if let Some(Some(row)) = moves.get(row) {
+                    let fragment = RowAddress::from(row).fragment_id();
+                    moved.entry(fragment).or_default().insert(row, number.0);
+                }
+            }
+            Ok(())
+        };
+        let columns = [column::SOURCE_VERSION];
+        scan_fragments(self.kind, Operation::Read, now, &old, &columns, None, read).await?;
+        for new in &mut run.new {
+            if let Some(numbers) = moved.remove(&(new.id as u32)) {
+                *new = renumbered(self.kind, after, new.id as u32, &numbers).await?.0;
+            }
+        }
+        Ok(())
+    }
+
     /// Commits changes, one after the other, and shows the table with all of them.
-    async fn commit(&self, changes: Vec<Change>) -> Result<()> {
+    pub(super) async fn commit(&self, changes: Vec<Change>) -> Result<()> {
         let Some(shown) = self.table.dataset() else { return Ok(()) };
         let mut dataset = self.dataset(Operation::Compact).await?;
         for change in changes {
@@ -465,6 +499,7 @@ mod tests {
             attributes: Attributes::new(),
             event_time: None,
             labels: Labels::default(),
+            source_version: None,
         };
         let (version, accepted_at) = (Version(u64::from(number)), Timestamp::from_micros(1));
         StoredDocument { document, version, accepted_at }

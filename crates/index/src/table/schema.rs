@@ -40,7 +40,8 @@ impl TableKind {
     /// null. They are added when the table is opened for writing.
     pub(crate) fn added_columns(self) -> Vec<Field> {
         match self {
-            Self::Sources | Self::Chunks => vec![labels()],
+            Self::Sources => vec![labels(), source_version()],
+            Self::Chunks => vec![labels()],
             Self::Nodes => summary_vectors(),
             Self::Failures => Vec::new(),
         }
@@ -132,6 +133,7 @@ fn sources() -> Vec<Field> {
         optional(EVENT_TIME, DataType::Int64),
         required(ACCEPTED_AT, DataType::Int64),
         labels(),
+        source_version(),
     ]
 }
 
@@ -235,6 +237,12 @@ fn attributes() -> Field {
 /// set is one value, so that what a caller may see is a list of values. Null: no labels.
 fn labels() -> Field {
     optional(column::LABELS, DataType::Utf8)
+}
+
+/// Returns the column of the number by which the source of a document orders its states. Null: no
+/// number. It is the only column that is changed in place ([`crate::table::renumbering`]).
+fn source_version() -> Field {
+    optional(column::SOURCE_VERSION, DataType::UInt64)
 }
 
 /// Returns the schema version of a stored table, if it has one.

@@ -1,6 +1,6 @@
 //! Rows of the tables without their texts: what is known of each document.
 
-use clew_core::{ContentHash, FailureStatus, Labels, Recipe, Timestamp, Version};
+use clew_core::{ContentHash, FailureStatus, Labels, Recipe, SourceVersion, Timestamp, Version};
 
 /// Row of `sources`, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub(crate) struct SourceFacts {
     pub bytes: u64,
     /// Labels that a caller must hold to see it.
     pub labels: Labels,
+    /// Number by which its source orders its states, if it came with one.
+    pub source_version: Option<SourceVersion>,
 }
 
 /// Rows of `chunks` that one recipe made of one document version.

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{DocumentState, ErrorKind, ListQuery, SearchMode, Stage, Timestamp};
+use clew_core::{
+    Document, DocumentState, ErrorKind, ListQuery, SearchMode, SourceVersion, Stage, Timestamp,
+};
 use clew_index::{DerivedDocument, Error, FailedAttempt, ShardWriter, Storage, Takeover, Tuning};
 use clew_testkit::{Fault, FaultyStore};
 use futures::{StreamExt, TryStreamExt};
@@ -34,6 +36,8 @@ enum Step {
     Open,
     /// Accepts documents, given by name and text.
     Accept(&'static [(&'static str, &'static str)]),
+    /// Accepts a document that is there already, by name and text, with this number of its source.
+    Renumber(&'static str, &'static str, u64),
     /// Derives and commits the chunks of all due documents except these.
     DeriveAllBut(&'static [&'static str]),
     /// Derives all due documents, and commits each chunk by itself.
@@ -45,7 +49,7 @@ enum Step {
     Erase,
 }
 
-const HISTORY: [Step; 12] = [
+const HISTORY: [Step; 13] = [
     Step::Open,
     Step::Accept(&[
         ("a", "the first\nof two lines"),
@@ -55,6 +59,7 @@ const HISTORY: [Step; 12] = [
     Step::Accept(&[("a", "the second version"), ("c", "fails at first"), ("d", "zanzibarite too")]),
     Step::Fail("c"),
     Step::DeriveAllBut(&["d"]),
+    Step::Renumber("a", "the second version", 7),
     Step::Maintain,
     Step::Accept(&[("b", "zanzibarite anew\nand once more"), ("e", "the last\nof\nthem")]),
     Step::DeriveInParts,
@@ -82,6 +87,11 @@ async fn take(shard: &mut ShardWriter, step: Step, now: Timestamp) -> clew_index
         Step::Accept(documents) => {
             let documents = documents.iter().map(|(name, text)| document(name, text));
             shard.accept(documents.collect(), now).await?;
+        }
+        Step::Renumber(name, text, number) => {
+            let source_version = Some(SourceVersion(number));
+            let numbered = Document { source_version, ..document(name, text) };
+            shard.accept(vec![numbered], now).await?;
         }
         Step::DeriveAllBut(left_out) => {
             let derived = derive_due(shard, left_out).await?;
@@ -169,7 +179,8 @@ async fn seen(shard: &ShardWriter) -> BTreeMap<String, String> {
             whole.sort_unstable();
             assert_eq!(found, whole, "{name}");
         }
-        let what = format!("{:?} {:?} {found:?}", status.state, stored.document.text);
+        let (text, number) = (&stored.document.text, status.source_version);
+        let what = format!("{:?} {text:?} {number:?} {found:?}", status.state);
         assert_eq!(seen.insert(name, what), None);
     }
     assert!(chunks.is_empty(), "found without a document: {chunks:?}");

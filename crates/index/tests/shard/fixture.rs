@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clew_core::{
     Access, Attributes, CandidateQuery, Candidates, Chunk, ChunkText, Document, DocumentId,
-    EncoderIdentity, Filter, Grouping, Hit, Labels, MediaType, Recipe, Recipes, SearchMode, Span,
-    StoredDocument, Timestamp,
+    EncoderIdentity, Filter, Grouping, Hit, Labels, MediaType, Recipe, Recipes, SearchMode,
+    SearchedView, Span, StoredDocument, Timestamp,
 };
 use clew_index::{
     DerivedDocument, DerivedPart, EmbeddedChunk, SearchMemory, ShardReader, ShardSettings,
@@ -123,6 +123,7 @@ pub fn document(name: &str, text: &str) -> Document {
         attributes: Attributes::new(),
         event_time: None,
         labels: Labels::default(),
+        source_version: None,
     }
 }
 
@@ -204,6 +205,7 @@ impl<'a> Search<'a> {
             limit: self.limit,
             exact: self.exact,
             with_texts: true,
+            view: SearchedView::Newest,
         }
     }
 

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{DocumentId, ErrorKind, ListQuery, Novelty, Stage, Timestamp, Version};
+use clew_core::{
+    Document, DocumentId, ErrorKind, ListQuery, Novelty, SourceVersion, Stage, Timestamp, Version,
+};
 use clew_index::{
     Error, FailedAttempt, MaintenancePlan, MaintenanceStep, ShardWriter, Storage, TableKind,
     Takeover, Tuning,
@@ -94,6 +96,7 @@ async fn prepared(folder: &Path) -> ShardWriter {
 #[derive(Clone, Copy, Debug)]
 enum Write {
     Accept,
+    Renumber,
     Derived,
     Failures,
     Forget,
@@ -105,6 +108,11 @@ async fn write(shard: &mut ShardWriter, write: Write) -> clew_index::Result<()> 
     match write {
         Write::Accept => {
             shard.accept(vec![document("late", "too late")], at(50)).await?;
+        }
+        Write::Renumber => {
+            let source_version = Some(SourceVersion(1));
+            let numbered = Document { source_version, ..document("d00", "plain text") };
+            shard.accept(vec![numbered], at(50)).await?;
         }
         Write::Derived => {
             let status = shard.reader().status(&id("pending")).unwrap();
@@ -134,8 +142,9 @@ async fn write(shard: &mut ShardWriter, write: Write) -> clew_index::Result<()> 
     Ok(())
 }
 
-const WRITES: [Write; 13] = [
+const WRITES: [Write; 14] = [
     Write::Accept,
+    Write::Renumber,
     Write::Derived,
     Write::Failures,
     Write::Forget,

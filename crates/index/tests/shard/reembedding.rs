@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use clew_core::{
-    Access, Candidates, CheckQuery, Chunking, CorpusSettings, EncoderIdentity, ReembedStep,
-    SearchMode, Timestamp,
+    Access, Candidates, CheckQuery, Chunking, CorpusSettings, Document, EncoderIdentity,
+    ReembedStep, SearchMode, SourceVersion, Timestamp,
 };
 use clew_index::{
     DerivedDocument, Error, MaintenanceStep, ShardReader, ShardSettings, ShardWriter, Tuning,
@@ -14,6 +14,8 @@ use clew_index::{
 use crate::fixture::{Search, derive, document, embed, id, model, open};
 
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Number that the source of each document gives it.
+const NUMBER: SourceVersion = SourceVersion(3);
 
 /// Corpus of one shard in a folder. The vectors of its models depend on the words.
 struct Moving {
@@ -53,7 +55,10 @@ impl Moving {
     }
 
     async fn accept(&mut self, names: &[&str]) {
-        let documents = names.iter().map(|name| document(name, &format!("{name}\nand more")));
+        let documents = names.iter().map(|name| Document {
+            source_version: Some(NUMBER),
+            ..document(name, &format!("{name}\nand more"))
+        });
         self.shard.accept(documents.collect(), Timestamp::from_micros(1)).await.unwrap();
     }
 
@@ -105,6 +110,10 @@ impl Moving {
                     found.iter().map(|hit| hit.document_id.to_string()).collect();
                 assert_eq!(all.len(), names.len(), "{encoder:?}");
             }
+        }
+        for name in names {
+            let status = self.reader().status(&id(name)).unwrap();
+            assert_eq!(status.source_version, Some(NUMBER), "{name}");
         }
         let query = CheckQuery { after: None, limit: 100 };
         let checked = self.reader().with_access(&Access::all()).check(&query).await.unwrap();

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use clew_core::{
-    Access, AttributeName, CandidateQuery, Document, Filter, Grouping, Hit, SearchMode, TimeRange,
-    Timestamp,
+    Access, AttributeName, CandidateQuery, Document, Filter, Grouping, Hit, SearchMode,
+    SearchedView, TimeRange, Timestamp,
 };
 use clew_index::{DerivedDocument, Error, MaintenanceStep, ShardReader, Tuning};
 use proptest::prelude::*;
@@ -268,6 +268,7 @@ async fn a_search_without_words_or_with_a_bad_vector() {
             limit: 3,
             exact: false,
             with_texts: true,
+            view: SearchedView::Newest,
         };
         let error = reader.with_access(&Access::all()).candidates(&query).await.unwrap_err();
         assert!(matches!(error, Error::Invalid { field: "query.vector", .. }));
@@ -331,6 +332,7 @@ async fn assert_recall(reader: &ShardReader, in_memory: bool, least: f32) {
                 limit: 10,
                 exact,
                 with_texts: false,
+                view: SearchedView::Newest,
             };
             let hits = reader.with_access(&Access::all()).candidates(&query).await.unwrap().dense;
             let scores: HashMap<_, _> = hits.iter().map(|hit| (hit.chunk_id, hit.score)).collect();

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clew_core::{
-    Access, CheckQuery, Chunking, CorpusName, CorpusSettings, DeletionStep, DocumentId,
-    EncoderIdentity, MemoryPart, MemoryRecord, ReembedStep, Restoration, RestoreStep, ShardCopy,
-    ShardIndex, SnapshotDeletion, SnapshotName, Span, StructureSettings, Timestamp, placement,
+    Access, CheckQuery, Chunking, CorpusName, CorpusSettings, DeletionStep, Document, DocumentId,
+    EncoderIdentity, MemoryPart, MemoryRecord, Novelty, ReembedStep, Restoration, RestoreStep,
+    ShardCopy, ShardIndex, SnapshotDeletion, SnapshotName, SourceVersion, Span, StructureSettings,
+    Timestamp, placement,
 };
 use clew_index::{Error, Registry, ShardReader, ShardWriter, Snapshots, Storage, Takeover, Tuning};
 use clew_testkit::{Fault, FaultyStore};
@@ -677,12 +678,39 @@ async fn a_snapshot_is_not_named_to_whoever_does_not_see_the_document() {
     let world = World::in_folders().await;
     let mut shards = world.open_all().await;
     let labels = clew_core::Labels::parse(["secret"]).unwrap();
-    let secret = clew_core::Document { labels, ..document("d0", "hidden") };
+    let secret = Document { labels, ..document("d0", "hidden") };
     let index = placement::shard_of(&id("d0"), SHARDS).0 as usize;
     shards[index].accept(vec![secret], at(1)).await.unwrap();
     world.take(&mut shards).await;
     for (access, held) in [(Access::all(), 1), (Access::holding([]), 0)] {
         let holding = world.snapshots.holding(&notes(), &[id("d0")], &access, LONG).await.unwrap();
         assert_eq!(holding.len(), held, "{holding:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_numbers_of_sources_come_back_and_are_obeyed() {
+    for mut world in World::both().await {
+        let mut shards = world.open_all().await;
+        let numbered = |text: &str, number| Document {
+            source_version: Some(SourceVersion(number)),
+            ..document("d0", text)
+        };
+        let index = placement::shard_of(&id("d0"), SHARDS).0 as usize;
+        shards[index].accept(vec![numbered("text", 1)], at(1)).await.unwrap();
+        derive_due(&mut shards[index]).await;
+        // This number is in a file of its own.
+        shards[index].accept(vec![numbered("text", 5)], at(2)).await.unwrap();
+        world.take(&mut shards).await;
+        drop(shards);
+        world.registry.delete(&notes()).await.unwrap();
+        assert!(world.restore(&[], LONG).await.unwrap().is_done);
+        let mut shards = world.found_again().await;
+        let shard = &mut shards[index];
+        let older = shard.accept(vec![numbered("older", 4)], at(60)).await.unwrap();
+        assert_eq!(older[0].novelty, Novelty::Unchanged);
+        let status = shard.reader().status(&id("d0")).unwrap();
+        assert_eq!(status.source_version, Some(SourceVersion(5)));
+        assert_sound(&shard.reader()).await;
     }
 }

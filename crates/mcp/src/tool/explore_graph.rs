@@ -69,7 +69,7 @@ fn part(graph: &Subgraph, is_whole: bool) -> Value {
     json!({
         "entities": graph.entities.iter().map(entity).collect::<Vec<_>>(),
         "relations": graph.relations.iter().map(relation).collect::<Vec<_>>(),
-        "complete": is_whole && !graph.is_cut,
+        "complete": is_whole && !graph.is_cut && !graph.is_being_built,
     })
 }
 
@@ -106,7 +106,10 @@ mod tests {
         assert_eq!(told["entities"][1]["name"], "Rome");
         assert_eq!(told["complete"], true);
         assert_eq!(part(&graph, false)["complete"], false);
-        let cut = Subgraph { is_cut: true, ..graph };
-        assert_eq!(part(&cut, true)["complete"], false);
+        let cut = Subgraph { is_cut: true, ..graph.clone() };
+        let growing = Subgraph { is_being_built: true, ..graph };
+        for lacking in [cut, growing] {
+            assert_eq!(part(&lacking, true)["complete"], false);
+        }
     }
 }

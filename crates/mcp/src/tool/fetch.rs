@@ -2,7 +2,7 @@
 
 use clew_client::{address_of, name_of};
 use clew_core::{CorpusName, Error};
-use clew_proto::ingest::v1::{Document, DocumentState, GetDocumentRequest};
+use clew_proto::ingest::v1::{Document, DocumentState};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -21,14 +21,7 @@ pub(super) async fn run(
     arguments: Arguments,
 ) -> Result<Value, Error> {
     let corpus = caller.corpus(named).await?;
-    let request = GetDocumentRequest {
-        corpus: corpus.to_string(),
-        document_id: arguments.id,
-        ..GetDocumentRequest::default()
-    };
-    let read = caller.documents().get_document(caller.request(request)).await;
-    let read = read.map_err(|status| caller.failed(&status))?.into_inner();
-    let (document, state) = (read.document.unwrap_or_default(), read.state.unwrap_or_default());
+    let (document, state) = caller.document(&corpus, &arguments.id).await?;
     Ok(whole(&corpus, &document, &state))
 }
 

@@ -8,7 +8,7 @@
 use clew_chat::{TurnAddress, TurnId};
 use clew_core::{CorpusName, Error, ErrorKind};
 use clew_proto::chat::v1::ForgetTurnsRequest;
-use clew_proto::ingest::v1::{ForgetDocumentsRequest, ForgetDocumentsResponse, GetDocumentRequest};
+use clew_proto::ingest::v1::{ForgetDocumentsRequest, ForgetDocumentsResponse};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -143,17 +143,8 @@ async fn turns(
 async fn look(caller: &Caller, corpus: &CorpusName, ids: Vec<String>) -> Result<Preview, Error> {
     let mut preview = Preview::default();
     for id in ids {
-        let request = GetDocumentRequest {
-            corpus: corpus.to_string(),
-            document_id: id.clone(),
-            ..GetDocumentRequest::default()
-        };
-        let read = caller.documents().get_document(caller.request(request)).await;
-        match read.map_err(|status| caller.failed(&status)) {
-            Ok(read) => {
-                let read = read.into_inner();
-                let state = read.state.unwrap_or_default();
-                let document = read.document.unwrap_or_default();
+        match caller.document(corpus, &id).await {
+            Ok((document, state)) => {
                 let text = String::from_utf8_lossy(&document.text);
                 preview.items.push(Item {
                     id,

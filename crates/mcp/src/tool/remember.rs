@@ -7,7 +7,6 @@ use clew_chat::{SpeakerRole, Turn, TurnAddress, TurnId};
 use clew_core::{Attributes, Clock, CorpusName, DocumentId, Error, ErrorKind, SystemClock};
 use clew_proto::chat::v1 as chat;
 use clew_proto::convert::timestamp_to_wire;
-use clew_proto::ingest::v1::GetDocumentRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -94,20 +93,12 @@ async fn look(
     id: &DocumentId,
     text: &str,
 ) -> Result<Place, Error> {
-    let request = GetDocumentRequest {
-        corpus: corpus.to_string(),
-        document_id: id.to_string(),
-        ..GetDocumentRequest::default()
-    };
-    let read = caller.documents().get_document(caller.request(request)).await;
-    match read.map_err(|status| caller.failed(&status)) {
-        Ok(read) => {
-            let read = read.into_inner();
-            let bytes = read.state.unwrap_or_default().text_bytes;
-            let document = read.document.unwrap_or_default();
+    match caller.document(corpus, id.as_str()).await {
+        Ok((document, state)) => {
             // The response has the first megabyte of a text. Where there is a little more, its hash
             // and its length say the rest.
-            let is_same = bytes == text.len() as u64 && text.as_bytes().starts_with(&document.text);
+            let is_same = state.text_bytes == text.len() as u64
+                && text.as_bytes().starts_with(&document.text);
             Ok(if is_same {
                 Place::Same(told::time(document.event_time.as_ref()))
             } else {

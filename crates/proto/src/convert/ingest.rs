@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use clew_core::{
     Accepted, ChunkId, ChunkKind, ChunkListQuery, CorpusName, Document, DocumentId, Error, Labels,
-    Limits, ListedChunk, ListedChunks, MediaType, Novelty, Selection, Span, Version, Violations,
+    Limits, ListedChunk, ListedChunks, MediaType, Novelty, Selection, SourceVersion, Span, Version,
+    Violations,
 };
 
 use crate::convert::attribute::{attributes_from_wire, attributes_to_wire};
@@ -43,8 +44,16 @@ pub fn document_from_wire(document: wire::Document, limits: &Limits) -> Result<D
         violations.into_result()?;
         return Err(Error::internal("a field was neither taken nor refused"));
     };
-    let title = document.title;
-    let document = Document { id, text, media_type, title, attributes, event_time, labels };
+    let document = Document {
+        id,
+        text,
+        media_type,
+        title: document.title,
+        attributes,
+        event_time,
+        labels,
+        source_version: document.source_version.map(SourceVersion),
+    };
     document.check(limits, &mut violations);
     violations.into_result()?;
     Ok(document)
@@ -60,6 +69,7 @@ pub fn document_to_wire(document: Document) -> wire::Document {
         attributes: attributes_to_wire(&document.attributes),
         event_time: document.event_time.map(timestamp_to_wire),
         labels: labels_to_wire(&document.labels),
+        source_version: document.source_version.map(|number| number.0),
     }
 }
 
@@ -73,7 +83,8 @@ pub fn shared_document_to_wire(document: &Arc<Document>) -> wire::Document {
         }
     }
 
-    let Document { id, text: _, media_type, title, attributes, event_time, labels } = &**document;
+    let Document { id, media_type, title, attributes, event_time, labels, source_version, .. } =
+        &**document;
     wire::Document {
         id: id.to_string(),
         text: Bytes::from_owner(SharedText(Arc::clone(document))),
@@ -82,6 +93,7 @@ pub fn shared_document_to_wire(document: &Arc<Document>) -> wire::Document {
         attributes: attributes_to_wire(attributes),
         event_time: event_time.map(timestamp_to_wire),
         labels: labels_to_wire(labels),
+        source_version: source_version.map(|number| number.0),
     }
 }
 
@@ -385,6 +397,7 @@ mod tests {
             .into(),
             event_time: Some(Timestamp::from_micros(-5)),
             labels: Labels::parse(["a", "b"]).unwrap(),
+            source_version: Some(SourceVersion(0)),
         }
     }
 
@@ -423,6 +436,7 @@ mod tests {
             attributes: vec![attribute],
             event_time: Some(prost_types::Timestamp { seconds: 0, nanos: -1 }),
             labels: vec!["A".to_owned()],
+            source_version: None,
         };
         let error = document_from_wire(bad, &Limits::default()).unwrap_err();
         let fields = error.fields_at_fault();

@@ -376,6 +376,7 @@ pub fn subgraph_to_wire(graph: Subgraph) -> wire::Subgraph {
         relations: graph.relations.into_iter().map(relation_to_wire).collect(),
         is_cut: graph.is_cut,
         is_compared: graph.is_compared,
+        is_being_built: graph.is_being_built,
     }
 }
 
@@ -438,6 +439,7 @@ pub fn subgraph_from_wire(graph: wire::Subgraph) -> Result<Subgraph, Error> {
         relations: graph.relations.into_iter().map(relation).collect::<Result<_, Error>>()?,
         is_cut: graph.is_cut,
         is_compared: graph.is_compared,
+        is_being_built: graph.is_being_built,
     })
 }
 
@@ -527,6 +529,7 @@ mod tests {
             relations: vec![relation],
             is_cut: true,
             is_compared: true,
+            is_being_built: true,
         };
         assert_eq!(subgraph_from_wire(subgraph_to_wire(graph.clone())).unwrap(), graph);
     }

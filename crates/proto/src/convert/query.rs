@@ -24,6 +24,8 @@ pub struct ReceivedSearch {
     pub query: Query,
     /// Whether the evidence comes with the attributes of its documents.
     pub with_attributes: bool,
+    /// Token of the page, as it was sent; empty for the first page.
+    pub page_token: String,
 }
 
 /// Returns the corpus and the content of a Search request, checked against `limits`.
@@ -40,6 +42,10 @@ pub fn search_from_wire(
     let (most, got) = (limits.results_with_attributes, search.query.k);
     if search.with_attributes && got > most {
         violations.push("k", format!("expected at most {most} with attributes, got {got}"));
+    }
+    if search.query.rerank.is_some() && !search.page_token.is_empty() {
+        let problem = "expected none with `rerank`: a reranked search has one page";
+        violations.push("page_token", problem);
     }
     violations.into_result()?;
     match corpus {
@@ -67,6 +73,9 @@ pub fn search_batch_from_wire(
         let mut own = Violations::default();
         if !search.corpus.is_empty() && search.corpus != request.corpus {
             own.push("corpus", "expected none, or the corpus of the batch");
+        }
+        if !search.page_token.is_empty() {
+            own.push("page_token", "expected none in a batch: read further pages with `Search`");
         }
         searches.push(received_from_wire(search, limits, &mut own));
         violations.take(own.into_result().map_err(|error| in_batch(place, error)));
@@ -126,7 +135,8 @@ fn received_from_wire(
         rerank: request.rerank.map(|candidates| candidates as usize),
     };
     check_as_sent(&query, limits, "query", violations);
-    ReceivedSearch { query, with_attributes: request.with_attributes }
+    let (with_attributes, page_token) = (request.with_attributes, request.page_token);
+    ReceivedSearch { query, with_attributes, page_token }
 }
 
 /// Checks a query whose fields are among those of a request. Violations have the names that the
@@ -162,6 +172,7 @@ pub fn search_to_wire(corpus: &CorpusName, query: Query) -> wire::SearchRequest 
         exact: query.exact,
         rerank: query.rerank.map(|candidates| u32::try_from(candidates).unwrap_or(u32::MAX)),
         with_attributes: false,
+        page_token: String::new(),
     }
 }
 
@@ -548,13 +559,14 @@ pub fn cost_to_wire(cost: Cost) -> wire::Cost {
     }
 }
 
-/// Converts the result of a search for the wire, without its timing.
+/// Converts the result of a search for the wire, without its timing and the token of the next page.
 pub fn retrieved_to_wire(retrieved: clew_core::Retrieved) -> wire::SearchResponse {
     wire::SearchResponse {
         evidence: retrieved.evidence.into_iter().map(evidence_to_wire).collect(),
         shards_missing: shards_to_wire(&retrieved.shards_missing),
         cost: Some(cost_to_wire(retrieved.cost)),
         timing: None,
+        next_page_token: String::new(),
     }
 }
 
@@ -735,9 +747,17 @@ mod tests {
         for with_attributes in [false, true] {
             let wire = search_to_wire(&corpus, query.clone());
             let wire = wire::SearchRequest { with_attributes, ..wire };
-            let back = search_from_wire(wire, &Limits::default()).unwrap();
-            let search = ReceivedSearch { query: query.clone(), with_attributes };
+            let back = search_from_wire(wire.clone(), &Limits::default()).unwrap();
+            let (query, page_token) = (query.clone(), String::new());
+            let search = ReceivedSearch { query, with_attributes, page_token };
             assert_eq!(back, (corpus.clone(), search));
+            let page_token = "0a".to_owned();
+            let further = wire::SearchRequest { page_token: page_token.clone(), ..wire };
+            let error = search_from_wire(further.clone(), &Limits::default()).unwrap_err();
+            assert_eq!(error.fields_at_fault(), ["page_token"], "it is reranked");
+            let further = wire::SearchRequest { rerank: None, ..further };
+            let (_, search) = search_from_wire(further, &Limits::default()).unwrap();
+            assert_eq!(search.page_token, page_token);
         }
     }
 
@@ -752,7 +772,8 @@ mod tests {
         named.searches[1].corpus = "notes".to_owned();
         for wire in [wire, named] {
             let back = search_batch_from_wire(wire, &Limits::default()).unwrap();
-            let search = |query| ReceivedSearch { query, with_attributes: false };
+            let search =
+                |query| ReceivedSearch { query, with_attributes: false, page_token: String::new() };
             let searches = queries.iter().cloned().map(search).collect();
             assert_eq!(back, (corpus.clone(), searches));
         }
@@ -779,6 +800,8 @@ mod tests {
                 "searches[2].query",
             ]
         );
+        let further = wire::SearchRequest { page_token: "0a".to_owned(), ..search() };
+        assert_eq!(fields("notes", vec![search(), further]), ["searches[1].page_token"]);
         assert_eq!(fields("notes", Vec::new()), ["searches"]);
         assert_eq!(fields("notes", vec![search(); 33]), ["searches"]);
         let many = wire::SearchRequest { k: Some(501), ..search() };

@@ -29,8 +29,8 @@ pub use self::listing::{
     listed_chunks_from_wire, listed_chunks_to_wire, stored_turns_from_wire, stored_turns_to_wire,
 };
 pub use self::query::{
-    candidates_batch_from_wire, candidates_batch_to_wire, candidates_from_wire, candidates_to_wire,
-    chunk_refs_from_wire, chunk_refs_to_wire, chunks_from_wire, chunks_to_wire,
+    WantedChunks, candidates_batch_from_wire, candidates_batch_to_wire, candidates_from_wire,
+    candidates_to_wire, chunk_refs_from_wire, chunk_refs_to_wire, chunks_from_wire, chunks_to_wire,
     clue_query_from_wire, clue_query_to_wire, drafted_from_wire, drafted_to_wire, found_by_search,
     found_for_all_to_wire, found_from_wire, found_to_wire,
 };

@@ -71,6 +71,15 @@ pub struct Document {
     /// document, or anything derived from it. None means that everybody sees it.
     #[prost(string, repeated, tag = "7")]
     pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Number by which the source of the document orders its states: an offset in a log, a revision, a time of
+    /// modification in milliseconds. It grows with every change. A document with a lower number than the stored one of its
+    /// id is answered as unchanged and changes nothing, whatever its content. With an equal number the content decides, as
+    /// without one. With a higher number it replaces other content; if the content is the same, the answer is that it is
+    /// unchanged, and the higher number is kept. A document without a number replaces any other content, and is then
+    /// stored without one; if the content is the same, the stored number stays. Forgetting a document forgets its number,
+    /// so an old delivery that comes later is accepted as new.
+    #[prost(uint64, optional, tag = "8")]
+    pub source_version: ::core::option::Option<u64>,
 }
 /// One message of the Ingest request stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -157,7 +166,8 @@ pub struct Accepted {
     /// Version of the document.
     #[prost(uint64, tag = "1")]
     pub version: u64,
-    /// Whether the same content was already stored, so that nothing was written.
+    /// Whether the same content was already stored, or a document with a higher `source_version`, so that the document
+    /// was not written.
     #[prost(bool, tag = "2")]
     pub unchanged: bool,
     /// Relation of the document to one that was stored under its id.
@@ -236,6 +246,9 @@ pub struct DocumentState {
     /// Attributes, by name, if they were asked for: of the version that searches see, or else of the newest.
     #[prost(message, repeated, tag = "14")]
     pub attributes: ::prost::alloc::vec::Vec<Attribute>,
+    /// `source_version` of the newest version, if it came with one.
+    #[prost(uint64, optional, tag = "15")]
+    pub source_version: ::core::option::Option<u64>,
 }
 /// Request of GetDocument.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -257,8 +270,8 @@ pub struct GetDocumentResponse {
     /// yet. Its text is that from `text_offset` on, at most 1 MiB of it.
     #[prost(message, optional, tag = "1")]
     pub document: ::core::option::Option<Document>,
-    /// State of the document. `version` is that of `document`, and `text_bytes` is the size of the whole text. If you read
-    /// a text in parts and the version changes between two of them, begin again.
+    /// State of the document. `version` and `source_version` are those of `document`, and `text_bytes` is the size of the
+    /// whole text. If you read a text in parts and the version changes between two of them, begin again.
     #[prost(message, optional, tag = "2")]
     pub state: ::core::option::Option<DocumentState>,
 }
@@ -629,8 +642,8 @@ pub enum Novelty {
     New = 1,
     /// It replaced a document of its id with other content.
     Replaced = 2,
-    /// It was already stored with the same content. If it was sent before and the acknowledgement was lost, nothing says
-    /// whether that first try replaced a document.
+    /// It was already stored with the same content, or with a higher `source_version`. If it was sent before and the
+    /// acknowledgement was lost, nothing says whether that first try replaced a document.
     Unchanged = 3,
 }
 impl Novelty {
@@ -870,7 +883,8 @@ pub mod ingest_service_client {
         /// acknowledgement means that the text is committed to storage and synced; from then on no crash loses it. A refused
         /// document does not end the stream. Sending the same content again changes nothing, so to resume a broken stream,
         /// send everything again. A stream is one batch: each id may come once, and at most a million documents. Send a newer
-        /// version of a document in another stream.
+        /// version of a document in another stream. If the versions of a document may arrive out of order, number them
+        /// (Document.source_version): an older one is then answered as unchanged.
         ///
         /// A document is refused with the reason LABEL_NOT_HELD if it carries a label that the caller does not hold, or would
         /// replace a document that does; with DOCUMENT_EXISTS if it was sent as an addition and would replace a document; and
@@ -1128,7 +1142,8 @@ pub mod ingest_service_server {
         /// acknowledgement means that the text is committed to storage and synced; from then on no crash loses it. A refused
         /// document does not end the stream. Sending the same content again changes nothing, so to resume a broken stream,
         /// send everything again. A stream is one batch: each id may come once, and at most a million documents. Send a newer
-        /// version of a document in another stream.
+        /// version of a document in another stream. If the versions of a document may arrive out of order, number them
+        /// (Document.source_version): an older one is then answered as unchanged.
         ///
         /// A document is refused with the reason LABEL_NOT_HELD if it carries a label that the caller does not hold, or would
         /// replace a document that does; with DOCUMENT_EXISTS if it was sent as an addition and would replace a document; and

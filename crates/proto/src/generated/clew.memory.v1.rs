@@ -222,6 +222,9 @@ pub struct Subgraph {
     /// Whether the vector of the query was compared with all entities.
     #[prost(bool, tag = "5")]
     pub is_compared: bool,
+    /// Whether documents that the caller may read are still to be added to the graph. What they say may be missing.
+    #[prost(bool, tag = "6")]
+    pub is_being_built: bool,
 }
 /// Request of ReadGraph.
 #[derive(Clone, PartialEq, ::prost::Message)]

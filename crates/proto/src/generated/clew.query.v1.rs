@@ -133,6 +133,11 @@ pub struct SearchRequest {
     /// Whether each item of evidence comes with the attributes of its document. Then `k` is at most 200.
     #[prost(bool, tag = "9")]
     pub with_attributes: bool,
+    /// next_page_token of the previous page; empty for the first page. Everything else is as in the request for that page,
+    /// but for `k` and `with_attributes`, which each page may set anew. Otherwise it is refused with INVALID_ARGUMENT, as
+    /// are a token with `rerank` and one in a batch.
+    #[prost(string, tag = "10")]
+    pub page_token: ::prost::alloc::string::String,
 }
 /// Passage that was found, whole and from one version of its document.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -187,6 +192,13 @@ pub struct SearchResponse {
     /// Time of the search, by parts.
     #[prost(message, optional, tag = "4")]
     pub timing: ::core::option::Option<Timing>,
+    /// Token of the page that follows; empty if there are no more items, if all pages so far have 1000 items together, for
+    /// a reranked search, and in a batch. The pages of a search never return the same passage twice (of a search by
+    /// documents: the same document). They rank the documents as they were for the first page, for as long as the shards
+    /// have that state at hand, and otherwise as they are now. Documents that were forgotten, or that the caller may not
+    /// see any more, are in no later page. The token is at most 16 KiB, and any gateway takes it, at any time.
+    #[prost(string, tag = "5")]
+    pub next_page_token: ::prost::alloc::string::String,
 }
 /// Request of SearchBatch.
 #[derive(Clone, PartialEq, ::prost::Message)]

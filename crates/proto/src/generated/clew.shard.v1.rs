@@ -1340,6 +1340,14 @@ pub struct FindCandidatesRequest {
     /// them nevertheless.
     #[prost(bool, tag = "10")]
     pub without_texts: bool,
+    /// Whether the state of the shard that is searched is kept for a while, and named in the response. A node of an
+    /// earlier release does not know this, and searches the newest state.
+    #[prost(bool, tag = "11")]
+    pub keeps_view: bool,
+    /// Name of the kept state to be searched; 0 for the newest. If the shard does not have it any more, the newest is
+    /// searched.
+    #[prost(fixed32, tag = "12")]
+    pub view: u32,
 }
 /// One message of the FindCandidates response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1350,6 +1358,9 @@ pub struct FindCandidatesResponse {
     /// Chunks that the rankings name, numbered from 0 over all messages.
     #[prost(message, repeated, tag = "2")]
     pub chunks: ::prost::alloc::vec::Vec<Chunk>,
+    /// Name of the state that was searched; 0 if it is not kept. In the first message only.
+    #[prost(fixed32, tag = "3")]
+    pub view: u32,
 }
 /// Request of FindCandidatesBatch.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1431,6 +1442,10 @@ pub struct ReadChunksRequest {
     /// The chunks, at most as many as a search may return.
     #[prost(message, repeated, tag = "2")]
     pub chunks: ::prost::alloc::vec::Vec<ChunkRef>,
+    /// Name of the kept state in which they were found; 0 for the newest. If the shard does not have it any more, they are
+    /// looked for in the newest.
+    #[prost(fixed32, tag = "3")]
+    pub view: u32,
 }
 /// Chunk of a version of a document.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1611,6 +1626,9 @@ pub struct DocumentStatus {
     /// Access labels that a caller must hold to see it.
     #[prost(string, repeated, tag = "11")]
     pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// `source_version` of the newest version, if it came with one.
+    #[prost(uint64, optional, tag = "12")]
+    pub source_version: ::core::option::Option<u64>,
 }
 /// Failure of indexing a document.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

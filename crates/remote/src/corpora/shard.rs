@@ -10,7 +10,7 @@ use clew_core::{
     DocumentStatus, DraftedClues, Erasure, Error, Evidence, ExportPage, GraphQuery, IfThere,
     Limits, ListQuery, ListedChunks, ListedMemories, Reembedded, SegmentId, Selection, Shard,
     ShardAdmin, ShardCopy, ShardIndex, ShardSearch, ShardStore, SnapshotName, StoredDocument,
-    StoredTurns, Subgraph, TreeNode, TreeQuery,
+    StoredTurns, Subgraph, TreeNode, TreeQuery, ViewName,
 };
 use clew_proto::convert::shard::{self as convert, ShardRefWithAccess};
 use clew_proto::convert::{export, ingest, memory, snapshot};
@@ -253,12 +253,13 @@ impl ShardSearch for RemoteShard {
     async fn chunks(
         &self,
         wanted: &[ChunkRef],
+        view: Option<ViewName>,
         deadline: Instant,
     ) -> Result<Vec<(ChunkRef, ChunkText)>, Error> {
         let mut chunks = Vec::with_capacity(wanted.len());
         // Only a batch of searches wants more chunks than one call may read.
         for wanted in wanted.chunks(self.limits.results) {
-            let message = convert::chunk_refs_to_wire(&self.seen, wanted);
+            let message = convert::chunk_refs_to_wire(&self.seen, wanted, view);
             let read = async |mut client: Client, request| client.read_chunks(request).await;
             let parts = self.streaming("reading chunks", message, deadline, read).await?;
             chunks.extend(convert::chunks_from_wire(parts)?);
@@ -516,6 +517,7 @@ mod tests {
             attributes: Attributes::new(),
             event_time: None,
             labels: Labels::default(),
+            source_version: None,
         };
         for if_there in [IfThere::Replace, IfThere::Refuse] {
             let messages = in_messages(None, document.clone(), if_there);

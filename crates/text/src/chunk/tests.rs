@@ -62,6 +62,7 @@ fn document(text: &str, media_type: MediaType, title: &str) -> Document {
         attributes: Attributes::new(),
         event_time: None,
         labels: Labels::default(),
+        source_version: None,
     }
 }
 

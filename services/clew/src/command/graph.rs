@@ -129,6 +129,7 @@ pub async fn run(global: &GlobalArgs, arguments: GraphArgs, output: &Output) -> 
                 }
                 None => {
                     let mut document: Value = serde_json::from_str(&clew_graph::to_json(&graph))?;
+                    document["is_being_built"] = json!(graph.is_being_built);
                     document["shards_missing"] = json!(missing);
                     output.print(&document, |_| as_text(&graph) + &output::missing(&missing))
                 }
@@ -245,6 +246,14 @@ async fn around(
 }
 
 fn as_text(graph: &Subgraph) -> String {
+    let mut text = part_as_text(graph);
+    if graph.is_being_built {
+        text.push_str("(documents are still to be added to the graph)\n");
+    }
+    text
+}
+
+fn part_as_text(graph: &Subgraph) -> String {
     if graph.seeds.is_empty() {
         return "the graph knows nothing that this names\n".to_owned();
     }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use clew_core::{
-    CorpusName, Document, Error, ErrorKind, IfThere, Label, Labels, Limits, StructureSettings,
+    AttributeName, AttributeValue, Attributes, CorpusName, Document, Error, ErrorKind, IfThere,
+    Label, Labels, Limits, StructureSettings,
 };
 use clew_formats::{Columns, Discovery, Naming, Options, Unreadable};
 use clew_proto::convert::corpus::NewCorpus;
@@ -56,10 +57,18 @@ pub struct IngestArgs {
     /// Column, or JSON field, that holds the id.
     #[arg(long, default_value = "id", value_name = "NAME")]
     pub id_column: String,
+    /// Column, or JSON field, with the number by which the source orders the states of a document.
+    /// A document with a lower number than the stored one changes nothing.
+    #[arg(long, default_value = "source_version", value_name = "NAME")]
+    pub source_version_column: String,
     /// Access label that every document gets besides its own (column or field `labels`); may be
     /// repeated. Only callers who hold all labels of a document see it.
     #[arg(long = "label", value_name = "LABEL")]
     pub labels: Vec<Label>,
+    /// Attribute that every document gets, unless it has one of that name; may be repeated. Values
+    /// are read as those of `--where`: `year=2020` is an integer and `year="2020"` a text.
+    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = attribute)]
+    pub attributes: Vec<(AttributeName, AttributeValue)>,
     /// Number of streams that send documents at the same time. The versions of one document keep
     /// their order.
     #[arg(long, default_value_t = 4, value_name = "COUNT",
@@ -113,18 +122,20 @@ async fn ingest(
 ) -> anyhow::Result<()> {
     let started = Instant::now();
     let IngestArgs { corpus, paths, stdin_format, .. } = &arguments;
-    if !arguments.estimate {
-        make_if_missing(connection, corpus, Some(StructureSettings::default())).await?;
-    }
     let options = Options {
         columns: Columns {
             text: arguments.text_column.clone(),
             id: arguments.id_column.clone(),
+            source_version: arguments.source_version_column.clone(),
             ..Columns::default()
         },
         labels: Labels::new(arguments.labels.iter().cloned())?,
+        attributes: each_once(&arguments.attributes)?,
         limits,
     };
+    if !arguments.estimate {
+        make_if_missing(connection, corpus, Some(StructureSettings::default())).await?;
+    }
     let discovery = discover(paths.clone(), naming, *stdin_format).await?;
     let expected = estimate(connection, corpus, &discovery, &options).await;
     if arguments.estimate {
@@ -223,6 +234,28 @@ async fn ingest(
         bail!("there was nothing to take in");
     }
     Ok(())
+}
+
+/// Parses an attribute of the command line.
+fn attribute(text: &str) -> Result<(AttributeName, AttributeValue), String> {
+    let (name, value) =
+        text.split_once('=').ok_or("expected NAME=VALUE, such as `lang=en`, got no `=`")?;
+    let told = |error: Error| match error.violations() {
+        [violation, ..] => violation.description.clone(),
+        [] => error.to_string(),
+    };
+    Ok((name.to_owned().try_into().map_err(told)?, value.parse().map_err(told)?))
+}
+
+/// Returns attributes, none of which is given twice.
+fn each_once(attributes: &[(AttributeName, AttributeValue)]) -> anyhow::Result<Attributes> {
+    let mut named = Attributes::new();
+    for (name, value) in attributes {
+        if let Some(first) = named.insert(name.clone(), value.clone()) {
+            bail!("expected each --attribute once, got `{name}={first}` and `{name}={value}`");
+        }
+    }
+    Ok(named)
 }
 
 /// Creates a corpus if none has that name.

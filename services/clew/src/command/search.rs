@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use clap::Args;
+use clew_client::SearchPage;
 use clew_core::{CorpusName, Grouping, Query};
 use serde_json::{Value, json};
 
@@ -38,6 +39,10 @@ pub struct SearchArgs {
     /// Show the attributes of the documents. Then `-k` is at most 200.
     #[arg(long)]
     pub attributes: bool,
+    /// Show the passages that follow those of an earlier call with the same arguments: its
+    /// `next_page_token`, which `--json` shows.
+    #[arg(long, value_name = "TOKEN", default_value = "", hide_default_value = true)]
+    pub page_token: String,
     #[command(flatten)]
     pub filters: FilterArgs,
 }
@@ -69,10 +74,9 @@ async fn search(
     }
     let started = Instant::now();
     let (client, corpus) = (&connection.client, &arguments.corpus);
-    let found = match arguments.attributes {
-        true => client.search_with_attributes(corpus, query).await?,
-        false => client.search(corpus, query).await?,
-    };
+    let (page_token, with_attributes) = (arguments.page_token, arguments.attributes);
+    let page = SearchPage { page_token, with_attributes };
+    let found = client.search_page(corpus, query, page).await?;
     let took = started.elapsed();
     let item = |item: &clew_proto::query::v1::Evidence| {
         let mut document = output::evidence(item);
@@ -87,6 +91,7 @@ async fn search(
         "shards_missing": found.shards_missing,
         "cost": output::cost(found.cost.as_ref()),
         "took_ms": took.as_secs_f64() * 1e3,
+        "next_page_token": found.next_page_token,
     });
     output.print(&document, |_| {
         let mut text = String::new();

@@ -92,6 +92,7 @@ pub fn state_document(state: &wire::DocumentState) -> Value {
         "text_bytes": state.text_bytes,
         "chunks": state.chunks,
         "labels": state.labels,
+        "source_version": state.source_version,
         "accepted_at": state.accepted_at.as_ref().map(timestamp),
     })
 }

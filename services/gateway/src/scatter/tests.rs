@@ -30,7 +30,7 @@ fn hit(document: &str, ordinal: u32, score: f32) -> Hit {
 
 fn found(dense: &[(&str, f32)], sparse: &[(&str, f32)], attainable: Option<f32>) -> Candidates {
     let hits = |list: &[(&str, f32)]| list.iter().map(|(d, s)| hit(d, 0, *s)).collect();
-    Candidates { dense: hits(dense), sparse: hits(sparse), attainable }
+    Candidates { dense: hits(dense), sparse: hits(sparse), attainable, view: None }
 }
 
 fn order(answers: Vec<Candidates>, mode: SearchMode) -> Vec<String> {
@@ -194,6 +194,10 @@ struct FakeShard {
     documents: Vec<&'static str>,
     asked: Mutex<Vec<Vec<CandidateQuery>>>,
     read: Mutex<Vec<Vec<ChunkRef>>>,
+    /// States in which chunks were looked for.
+    read_in: Mutex<Vec<Option<ViewName>>>,
+    /// Name of the state that it keeps for pages.
+    view: Option<ViewName>,
     /// Document that is gone when it is to be read.
     gone: Option<&'static str>,
     ranks: bool,
@@ -207,6 +211,8 @@ impl FakeShard {
             documents: documents.to_vec(),
             asked: Mutex::default(),
             read: Mutex::default(),
+            read_in: Mutex::default(),
+            view: ViewName::new(index + 100),
             gone: None,
             ranks: true,
             shows: true,
@@ -220,12 +226,14 @@ impl FakeShard {
             let shown = query.with_texts.then(|| text_of(document));
             Some(Hit { shown, ..hit(document, 0, 1.0 / (place + 1) as f32) })
         };
-        let hits: Vec<Hit> = query.text.chars().enumerate().filter_map(hit).collect();
+        let hits = query.text.chars().enumerate().filter_map(hit).take(query.limit);
+        let hits: Vec<Hit> = hits.collect();
         let (dense, sparse) = match query.mode {
             SearchMode::Sparse => (Vec::new(), hits),
             SearchMode::Dense | SearchMode::Hybrid => (hits, Vec::new()),
         };
-        Candidates { dense, sparse, attainable: Some(2.0) }
+        let view = self.view.filter(|_| query.view != SearchedView::Newest);
+        Candidates { dense, sparse, attainable: Some(2.0), view }
     }
 }
 
@@ -261,9 +269,11 @@ impl ShardSearch for FakeShard {
     async fn chunks(
         &self,
         wanted: &[ChunkRef],
+        view: Option<ViewName>,
         _: Instant,
     ) -> Result<Vec<(ChunkRef, ChunkText)>, Error> {
         self.read.lock().unwrap().push(wanted.to_vec());
+        self.read_in.lock().unwrap().push(view);
         if !self.shows {
             return Err(silent());
         }
@@ -425,6 +435,23 @@ impl Searched {
         self.scatter.retrieve(query, Instant::now() + Duration::from_secs(60)).await.unwrap()
     }
 
+    async fn page(&self, query: &Query, start: &PageStart) -> Page {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        self.scatter.page(query, start, deadline).await.unwrap()
+    }
+
+    /// Returns the texts of all pages from `start` on, page by page.
+    async fn pages(&self, query: &Query, start: PageStart) -> Vec<Vec<String>> {
+        let (mut pages, mut next) = (Vec::new(), Some(start));
+        while let Some(start) = next {
+            let page = self.page(query, &start).await;
+            pages.push(texts(&page.retrieved));
+            next = page.next;
+            assert!(pages.len() < 100, "it never ends");
+        }
+        pages
+    }
+
     /// Forgets the calls so far, and which shards did not answer.
     fn anew(&mut self) {
         self.encoder.calls.lock().unwrap().clear();
@@ -435,6 +462,10 @@ impl Searched {
         let corpus = Arc::clone(&self.scatter.shards.corpus);
         self.scatter.shards = Shards::new(corpus, Duration::from_secs(60));
     }
+}
+
+fn texts(found: &Retrieved) -> Vec<String> {
+    found.evidence.iter().map(|item| item.text.clone()).collect()
 }
 
 fn two_shards() -> Vec<FakeShard> {
@@ -509,8 +540,6 @@ async fn a_search_whose_passage_is_gone_is_repeated_without_the_others() {
     shards[0].gone = Some("cat");
     let searched = Searched::over(shards);
     let together = searched.all(&batch()).await.unwrap();
-    let texts =
-        |found: &Retrieved| found.evidence.iter().map(|item| item.text.clone()).collect::<Vec<_>>();
     assert_eq!(texts(&together[1]), ["the text of cat"]);
     let asked = searched.shards[0].asked.lock().unwrap();
     let again: Vec<(&str, bool)> =
@@ -546,4 +575,118 @@ async fn a_batch_takes_as_many_turns_as_it_has_searches() {
     assert!(searched.encoder.calls.lock().unwrap().is_empty(), "it waits before it is embedded");
     drop(running);
     assert_eq!(batch.await.unwrap().unwrap().len(), 4);
+}
+
+/// Shards of the documents `a0` to `z0`, a letter each.
+fn alphabet() -> Vec<FakeShard> {
+    const LETTERS: [&str; 26] = [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r",
+        "s", "t", "u", "v", "w", "x", "y", "z",
+    ];
+    let of = |shard: usize| {
+        let own = LETTERS.iter().skip(shard).step_by(3).copied().collect::<Vec<_>>();
+        FakeShard::of(u32::try_from(shard).unwrap(), &own)
+    };
+    (0..3).map(of).collect()
+}
+
+const WORDS: &str = "sphinxofblackquartzjudgemyvow";
+
+#[tokio::test]
+async fn pages_together_are_one_search_and_the_last_says_so() {
+    let searched = Searched::over(alphabet());
+    // Each letter counts once.
+    let mut letters: Vec<char> = WORDS.chars().collect();
+    let mut known = HashSet::new();
+    letters.retain(|letter| known.insert(*letter));
+    let letters: String = letters.into_iter().collect();
+    for mode in SearchMode::ALL {
+        for grouping in [Grouping::Chunks, Grouping::Documents] {
+            let all = Query { mode, grouping, ..Query::new(letters.clone(), 1000) };
+            let whole = texts(&searched.one(&all).await);
+            assert_eq!(whole.len(), 26);
+            for k in [1, 5, 13, 25, 26, 27] {
+                let query = Query { k, ..all.clone() };
+                let pages = searched.pages(&query, PageStart::default()).await;
+                assert_eq!(pages.concat(), whole, "{mode:?} by {k}");
+                assert_eq!(pages.len(), 26usize.div_ceil(k), "{mode:?} by {k}: no empty page");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_ranks_and_reads_the_states_that_the_first_one_ranked() {
+    let mut searched = Searched::over(two_shards());
+    let query = Query { mode: SearchMode::Dense, ..Query::new("abcd", 2) };
+    let first = searched.page(&query, &PageStart::default()).await;
+    let views = |searched: &Searched| {
+        let of = |shard: &Arc<FakeShard>| {
+            (shard.asked.lock().unwrap()[0][0].clone(), shard.read_in.lock().unwrap()[0])
+        };
+        searched.shards.iter().map(of).collect::<Vec<_>>()
+    };
+    for (shard, (asked, read_in)) in views(&searched).into_iter().enumerate() {
+        assert_eq!((asked.view, asked.limit), (SearchedView::Kept, 3));
+        assert_eq!(read_in, searched.shards[shard].view);
+    }
+    let next = first.next.unwrap();
+    searched.anew();
+    for shard in &searched.shards {
+        shard.read_in.lock().unwrap().clear();
+    }
+    let second = searched.page(&query, &next).await;
+    assert!(second.next.is_none());
+    for (shard, (asked, read_in)) in views(&searched).into_iter().enumerate() {
+        let name = searched.shards[shard].view;
+        assert_eq!((asked.view, asked.limit), (SearchedView::Named(name.unwrap()), 5));
+        assert_eq!(read_in, name);
+    }
+    // A search that has no pages keeps nothing.
+    searched.anew();
+    searched.one(&query).await;
+    assert_eq!(views(&searched)[0].0.view, SearchedView::Newest);
+}
+
+#[tokio::test]
+async fn nothing_comes_twice_and_nothing_is_skipped_if_the_states_are_gone() {
+    let old =
+        Searched::over(vec![FakeShard::of(0, &["d", "e", "f"]), FakeShard::of(1, &["g", "h"])]);
+    for mode in SearchMode::ALL {
+        let query = Query { mode, ..Query::new("abcdefgh", 2) };
+        let first = old.page(&query, &PageStart::default()).await;
+        assert_eq!(texts(&first.retrieved), ["the text of d", "the text of e"]);
+        // Others came that rank first, and one that was returned is gone.
+        let new = Searched::over(vec![
+            FakeShard::of(0, &["a", "b", "e", "f"]),
+            FakeShard::of(1, &["g", "h"]),
+        ]);
+        let rest = new.pages(&query, first.next.unwrap()).await.concat();
+        let expected = ["a", "b", "f", "g", "h"].map(text_of).map(|shown| shown.text);
+        assert_eq!(rest, expected, "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_silent_shard_has_comes_once_it_answers() {
+    let mut shards = two_shards();
+    shards[1].ranks = false;
+    let query = Query { mode: SearchMode::Dense, ..Query::new("abcd", 1) };
+    let partial = Searched::over(shards).page(&query, &PageStart::default()).await;
+    assert_eq!(partial.retrieved.shards_missing, [ShardIndex(1)]);
+    let rest = Searched::over(two_shards()).pages(&query, partial.next.unwrap()).await.concat();
+    let expected = ["bee", "cat", "dog"].map(text_of).map(|shown| shown.text);
+    assert_eq!(rest, expected);
+}
+
+#[tokio::test]
+async fn pages_end_where_one_search_does() {
+    let mut searched = Searched::over(alphabet());
+    searched.scatter.limits.results = 7;
+    for (k, lengths) in [(3, vec![3, 3, 1]), (7, vec![7])] {
+        let query = Query { k, ..Query::new(WORDS, 3) };
+        let pages = searched.pages(&query, PageStart::default()).await;
+        let found: Vec<usize> = pages.iter().map(Vec::len).collect();
+        assert_eq!(found, lengths);
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Error, IfThere, Limits, ListedMemories, ShardAdmin, ShardSearch, ShardStore};
-use clew_proto::convert::shard::{self as convert, ShardRef, ShardRefWithAccess};
+use clew_proto::convert::shard::{self as convert, ShardRef, ShardRefWithAccess, WantedChunks};
 use clew_proto::convert::{export, ingest, memory, snapshot};
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_server::ShardService;
@@ -127,8 +127,9 @@ impl<S: Shards> ShardRpc<S> {
         request: Request<wire::ReadChunksRequest>,
     ) -> Result<Vec<wire::ReadChunksResponse>, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
-        let (shard, wanted) = convert::chunk_refs_from_wire(request.into_inner(), &self.limits)?;
-        let chunks = self.seen(shard)?.chunks(&wanted, deadline).await?;
+        let WantedChunks { shard, chunks, view } =
+            convert::chunk_refs_from_wire(request.into_inner(), &self.limits)?;
+        let chunks = self.seen(shard)?.chunks(&chunks, view, deadline).await?;
         Ok(convert::chunks_to_wire(chunks, FOUND_BYTES))
     }
 

@@ -12,7 +12,7 @@ use clew_core::{
     Erasure, Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery, ListedChunks,
     ListedMemories, Reembedded, SegmentId, Selection, Shard, ShardAdmin, ShardCopy, ShardIndex,
     ShardSearch, ShardStore, SnapshotName, Span, StoredDocument, StoredTurns, Subgraph, TreeNode,
-    TreeQuery, WantedNodes,
+    TreeQuery, ViewName, WantedNodes,
 };
 use clew_index::{Offer, ShardReader, ShardView};
 use clew_runtime::admission::Permit;
@@ -289,9 +289,10 @@ impl ShardSearch for ShardAccess {
     async fn chunks(
         &self,
         wanted: &[ChunkRef],
+        view: Option<ViewName>,
         deadline: Instant,
     ) -> Result<Vec<(ChunkRef, ChunkText)>, Error> {
-        let work = async |view: ShardView| Ok(Box::pin(view.chunks(wanted)).await?);
+        let work = async |seen: ShardView| Ok(Box::pin(seen.chunks(wanted, view)).await?);
         self.search("reading chunks", deadline, work).await
     }
 

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use clew_core::{Access, DocumentId, Error, GraphQuery, Recipe, Subgraph, Version};
+use clew_core::{Access, Counts, DocumentId, Error, GraphQuery, Recipe, Subgraph, Version};
 use clew_graph::{Graph, GraphDocument, GraphSegment};
 use clew_index::{DocumentSegments, SegmentNode, ShardView, StructureChanges, StructuredDocument};
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -37,14 +37,17 @@ struct Mirror {
 
 impl ShardGraph {
     /// Returns the part of the graph around the names in `query`, as if the graph held only what
-    /// the caller sees. Queries run one at a time. Most take microseconds; the first one after
-    /// documents came takes as long as reading their extractions.
+    /// the caller sees, and whether documents that they see are still to be added. Queries run one
+    /// at a time. Most take microseconds; the first one after documents came takes as long as
+    /// reading their extractions.
     pub(crate) async fn subgraph(
         &self,
         view: &ShardView,
         query: &GraphQuery,
     ) -> Result<Subgraph, Error> {
         let mut mirror = Arc::clone(&self.mirror).lock_owned().await;
+        // First, because a document that is added to the tables later may be missing in the graph.
+        let is_being_built = is_being_built(&view.counts());
         let changes = view.reader().structure_changes(mirror.revision, &mirror.removed);
         if mirror.revision != Some(changes.revision) || !changes.documents.is_empty() {
             // If reading fails, the next query sees the same changes again.
@@ -63,7 +66,7 @@ impl ShardGraph {
             mirror.graph.without(hidden).subgraph(&query)
         };
         let (_, found) = blocking(mirror, ask).await?;
-        Ok(found)
+        Ok(Subgraph { is_being_built, ..found })
     }
 
     /// Removes documents at once, without waiting for the next query.
@@ -78,6 +81,12 @@ impl ShardGraph {
             mirror.revision = None;
         }
     }
+}
+
+/// Returns whether documents are still to be indexed, or to be read for the graph. Those that are
+/// set aside are not waited for.
+fn is_being_built(counts: &Counts) -> bool {
+    counts.pending + counts.retrying + counts.unstructured > 0
 }
 
 /// Runs `work` on the graph where blocking is allowed.

@@ -14,14 +14,16 @@ use clew_core::{
     Error, ErrorKind, Extraction, ExtractionTask, Filter, FormTask, FormedMemory, GraphBuilder,
     GraphBuilders, GraphQuery, Grouping, IfThere, KeptMemory, Labels, Like, MediaType,
     MemoryEncoder, MemoryModelIdentity, MemorySettings, MemoryText, NoMemoryModel, Priority,
-    ReembedStep, SearchMode, ShardAdmin as _, ShardIndex, ShardSearch as _, ShardStore as _, Span,
-    StructureSettings, Summary, SummaryTask, TextKind, Timestamp, TreeNode, TreeQuery, WantedNodes,
+    ReembedStep, SearchMode, SearchedView, ShardAdmin as _, ShardIndex, ShardSearch as _,
+    ShardStore as _, Span, StructureSettings, Summary, SummaryTask, TextKind, Timestamp, TreeNode,
+    TreeQuery, WantedNodes,
 };
 use clew_index::Storage;
 use clew_testkit::{Fault, FaultyStore};
 use futures::StreamExt;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt};
+use tokio::sync::Semaphore;
 
 use super::access::BATCH_AT_ONCE;
 use super::line::ShardLine;
@@ -381,6 +383,11 @@ impl Bench {
 
     /// Accepts a document, repeatedly if needed.
     async fn accept(&self, name: &str, text: &str) {
+        self.accept_with(name, text, Labels::default()).await;
+    }
+
+    /// Accepts a document with labels, repeatedly if needed.
+    async fn accept_with(&self, name: &str, text: &str, labels: Labels) {
         let give_up = Instant::now() + PATIENCE;
         loop {
             let document = Document {
@@ -390,7 +397,8 @@ impl Bench {
                 title: String::new(),
                 attributes: Attributes::new(),
                 event_time: None,
-                labels: Labels::default(),
+                labels: labels.clone(),
+                source_version: None,
             };
             let accepted =
                 async { self.seen().accept(document, IfThere::Replace, deadline()).await?.await };
@@ -428,6 +436,7 @@ impl Bench {
             limit: 100,
             exact: true,
             with_texts: false,
+            view: SearchedView::Newest,
         };
         let alone = self.seen().candidates(&query, deadline()).await.unwrap();
         let other = CandidateQuery { limit: 1, ..query.clone() };
@@ -829,6 +838,74 @@ impl GraphBuilder for Rules {
     ) -> Result<Vec<Extraction>, Error> {
         Ok(tasks.iter().map(clew_graph::extract).collect())
     }
+}
+
+/// Graph builder that reads by rules, once it may.
+#[derive(Clone)]
+struct Held(Arc<Semaphore>);
+
+impl GraphBuilders for Held {
+    fn on(&self, _account: &Account) -> Arc<dyn GraphBuilder> {
+        Arc::new(self.clone())
+    }
+
+    fn rehearsal(&self) -> Arc<dyn GraphBuilder> {
+        Arc::new(Rules)
+    }
+}
+
+#[async_trait]
+impl GraphBuilder for Held {
+    async fn summarise(
+        &self,
+        tasks: Vec<SummaryTask>,
+        deadline: Instant,
+    ) -> Result<Vec<Summary>, Error> {
+        Rules.summarise(tasks, deadline).await
+    }
+
+    async fn extract(
+        &self,
+        tasks: Vec<ExtractionTask>,
+        deadline: Instant,
+    ) -> Result<Vec<Extraction>, Error> {
+        let _may = self.0.acquire().await;
+        Rules.extract(tasks, deadline).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_graph_says_that_it_is_being_built_to_those_who_see_the_documents_that_it_lacks() {
+    let held = Held(Arc::new(Semaphore::new(0)));
+    let structure = Some(StructureSettings::default());
+    let config = RetrieverConfig::default();
+    let bench =
+        Bench::with(&InMemory::new(), None, config, structure, Arc::new(held.clone())).await;
+    let about = |name: &str| GraphQuery {
+        texts: vec![name.to_owned()],
+        most_entities: 9,
+        most_relations: 9,
+        ..GraphQuery::default()
+    };
+    let ask = async |name: &str, access: Access| {
+        let seen = bench.shard.with_access(access);
+        seen.subgraph(&about(name), deadline()).await.unwrap()
+    };
+    assert!(!ask("Daedalus", Access::all()).await.is_being_built);
+
+    let labels = Labels::parse(["secret"]).unwrap();
+    bench.accept_with("crete", "Daedalus built the Labyrinth for Minos.", labels).await;
+    bench.until("the document", |counts| counts.documents == 1).await;
+    let lacking = ask("Daedalus", Access::all()).await;
+    assert!(lacking.is_being_built && lacking.entities.is_empty(), "{lacking:?}");
+    let others = ask("Daedalus", Access::holding([])).await;
+    assert!(!others.is_being_built, "{others:?}");
+
+    held.0.add_permits(1);
+    bench.until("the graph", |counts| counts.structured == 1).await;
+    let whole = ask("Daedalus", Access::all()).await;
+    assert!(!whole.is_being_built && !whole.entities.is_empty(), "{whole:?}");
+    bench.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

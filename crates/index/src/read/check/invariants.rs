@@ -198,6 +198,7 @@ mod tests {
             attributes: Attributes::new(),
             event_time: None,
             labels: Labels::default(),
+            source_version: None,
         };
         let accepted_at = Timestamp::from_micros(1);
         let source = SourceFacts {
@@ -206,6 +207,7 @@ mod tests {
             accepted_at,
             bytes: TEXT.len() as u64,
             labels: Labels::default(),
+            source_version: None,
         };
         let chunk = |ordinal: u32, span: Span| StoredChunk {
             id: ChunkId::derive(&corpus(), &document.id, Version(4), ordinal).to_string(),

@@ -92,6 +92,7 @@ mod tests {
             attributes: Attributes::new(),
             event_time: None,
             labels: Labels::default(),
+            source_version: None,
         }
     }
 

@@ -187,7 +187,7 @@ impl<'a> Search<'a> {
         let failed = || failed(TableKind::Chunks, Operation::Search);
         let select = Select::columns(&[DISTANCE]);
         let mut query = self.snapshot.chunks.query().select(select).limit(limit).with_row_id();
-        let seen = filter::seen(self.snapshot.catalogue.label_sets(self.access));
+        let seen = filter::seen(self.snapshot.catalogue.label_sets(&self.seen.access));
         let condition = [filter::of_filter(&self.query.filter), seen].into_iter().flatten();
         if let Some(condition) = condition.reduce(Expr::and) {
             query = query.only_if_expr(condition);

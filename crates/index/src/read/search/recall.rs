@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use clew_core::{Access, CandidateQuery, Filter, Grouping, SearchMode};
+use clew_core::{Access, CandidateQuery, Filter, Grouping, SearchMode, SearchedView};
 use tokio::sync::OnceCell;
 
 use crate::error::Result;
 use crate::read::resident::masks::Allowed;
-use crate::read::search::Search;
 use crate::read::search::dense::{Question, ResidentRows, compare_all};
+use crate::read::search::{Search, Seen};
 use crate::read::table_view::probing::IndexRecall;
 use crate::read::view::Snapshot;
 
@@ -34,7 +34,7 @@ pub(crate) async fn measure(snapshot: &Snapshot, wanted: f32) -> Result<()> {
     let fragments = table.fragments().await?;
     let (partitions, rows) = (index.partitions(), fragments.rows());
     let Some(measuring) = probing.begin(partitions, rows) else { return Ok(()) };
-    let access = Access::all();
+    let seen = Seen { access: Access::all(), newest: None };
     let query = CandidateQuery {
         encoder: String::new(),
         text: String::new(),
@@ -45,9 +45,10 @@ pub(crate) async fn measure(snapshot: &Snapshot, wanted: f32) -> Result<()> {
         limit: RESULTS,
         exact: false,
         with_texts: false,
+        view: SearchedView::Newest,
     };
     let allowed = OnceCell::new();
-    let search = Search { snapshot, fragments, allowed, access: &access, query: &query };
+    let search = Search { snapshot, fragments, allowed, seen: &seen, query: &query };
     let mut exact = Vec::new();
     for vector in &measuring.questions {
         // A question of another model, from before the corpus moved.

@@ -18,7 +18,7 @@ impl<'a> Search<'a> {
     }
 
     async fn allowed_in(&self, table: &TableView) -> Result<Allowed> {
-        table.allowed(&self.snapshot.catalogue, self.access, &self.query.filter).await
+        table.allowed(&self.snapshot.catalogue, &self.seen.access, &self.query.filter).await
     }
 
     async fn matching(
@@ -86,8 +86,9 @@ impl<'a> Search<'a> {
             for (row, score) in rows {
                 let Some((owner, _)) = sources.row(row) else { continue };
                 let record = self.snapshot.catalogue.get(&owner.document_id);
-                let seen = record.filter(|record| record.is_seen_by(self.access));
-                let live = seen.and_then(|record| record.live());
+                let seen = record.filter(|record| record.is_seen_by(&self.seen.access));
+                let still = seen.filter(|record| self.seen.still(&record.id));
+                let live = still.and_then(|record| record.live());
                 if live.is_some_and(|live| live.version == owner.version) {
                     documents.push((&owner.document_id, score));
                 }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use clew_core::{Access, Candidates, ChunkId, ChunkRef, ChunkText, Hit};
+use clew_core::{Candidates, ChunkId, ChunkRef, ChunkText, Hit, SearchedView};
 use lance::dataset::ProjectionRequest;
 
 use crate::error::{Error, Operation, Result};
 use crate::read::resident::fragment::RowOwner;
-use crate::read::search::{Ranked, Search};
+use crate::read::search::{Ranked, Search, Seen};
 use crate::read::view::Snapshot;
 use crate::table::column;
 use crate::table::engine::run;
@@ -18,14 +18,14 @@ use crate::table::rows::Rows;
 /// Returns what is shown of chunks. Leaves out those that a search would not find.
 pub(crate) async fn chunks(
     snapshot: &Snapshot,
-    access: &Access,
+    seen: &Seen,
     wanted: &[ChunkRef],
 ) -> Result<Vec<(ChunkRef, ChunkText)>> {
     let fragments = snapshot.chunk_rows.fragments().await?;
     let row_of = |chunk: &ChunkRef| {
         let is_it = |owner: &RowOwner, ordinal| {
             (owner.version, ordinal) == (chunk.version, chunk.ordinal)
-                && snapshot.shows(access, owner)
+                && seen.shows(snapshot, owner)
         };
         let mut rows = fragments.rows_of(&chunk.document_id);
         rows.find(|(_, owner, ordinal)| is_it(owner, *ordinal)).map(|(row, ..)| row)
@@ -99,7 +99,11 @@ impl Search<'_> {
             ranked.into_iter().map(|ranked| self.hit(&ranked, texts.as_ref())).collect()
         };
         let (dense, sparse): (Result<_>, Result<_>) = (hits(dense), hits(sparse));
-        Ok(Candidates { dense: dense?, sparse: sparse?, attainable })
+        let view = match self.query.view {
+            SearchedView::Newest => None,
+            SearchedView::Kept | SearchedView::Named(_) => Some(self.snapshot.name),
+        };
+        Ok(Candidates { dense: dense?, sparse: sparse?, attainable, view })
     }
 
     fn hit(

@@ -58,6 +58,7 @@ async fn ingest(shard: &mut ShardWriter, name: &str, text: &str) {
         attributes: Attributes::new(),
         event_time: None,
         labels: Labels::default(),
+        source_version: None,
     };
     let now = Timestamp::from_micros(1);
     let version = shard.accept(vec![document.clone()], now).await.unwrap()[0].version;

@@ -34,6 +34,10 @@ pub(super) fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
+pub(super) fn optional_u64s(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter(values))
+}
+
 pub(super) fn u32s(values: impl Iterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
 }

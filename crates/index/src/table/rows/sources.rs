@@ -5,19 +5,22 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringArray};
+use arrow::array::{Array, ArrayRef, StringArray};
 use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use clew_core::{ContentHash, Document, DocumentId, MediaType, StoredDocument, Timestamp, Version};
+use clew_core::{
+    ContentHash, Document, DocumentId, MediaType, SourceVersion, StoredDocument, Timestamp, Version,
+};
 
 use crate::error::{Error, Result};
 use crate::table::column;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 use crate::table::rows::arrays::{
-    attributes, labels, record_batch, small, texts, times, u32s, u64s,
+    attributes, labels, optional_u64s, record_batch, small, texts, times, u32s, u64s,
 };
+use crate::table::rows::owned::ROW;
 use crate::values::facts::SourceFacts;
 
 /// Builds rows for `sources`. Takes the documents, because the memory of a large text becomes that
@@ -37,6 +40,7 @@ pub(crate) fn batch(mut rows: Vec<(StoredDocument, ContentHash)>) -> Result<Reco
         times(documents().map(|document| document.event_time)),
         times(rows.iter().map(|(row, _)| Some(row.accepted_at))),
         labels(documents().map(|document| &document.labels)),
+        optional_u64s(documents().map(|document| Some(document.source_version?.0))),
     ];
     record_batch(TableKind::Sources, &[], columns)
 }
@@ -84,11 +88,29 @@ impl Rows<'_> {
         let fact = |(i, (id, version)): (usize, (DocumentId, Version))| {
             let content_hash = ContentHash::from_hex(hashes.value(i))
                 .ok_or_else(|| self.damaged("a content hash is damaged"))?;
-            let accepted_at = Timestamp::from_micros(accepted.value(i));
-            let (bytes, labels) = (bytes.value(i), self.labels(i)?);
-            Ok((id, SourceFacts { version, content_hash, accepted_at, bytes, labels }))
+            let facts = SourceFacts {
+                version,
+                content_hash,
+                accepted_at: Timestamp::from_micros(accepted.value(i)),
+                bytes: bytes.value(i),
+                labels: self.labels(i)?,
+                source_version: self.source_version(i)?,
+            };
+            Ok((id, facts))
         };
         self.versions()?.into_iter().enumerate().map(fact).collect()
+    }
+
+    fn source_version(&self, row: usize) -> Result<Option<SourceVersion>> {
+        let numbers = self.numbers::<UInt64Type>(column::SOURCE_VERSION)?;
+        Ok(numbers.is_valid(row).then(|| SourceVersion(numbers.value(row))))
+    }
+
+    /// Returns the numbers of the rows that have a source version, with it.
+    pub(crate) fn numbered_source_versions(&self) -> Result<Vec<(u64, SourceVersion)>> {
+        let rows = self.values::<UInt64Type>(ROW)?;
+        let number = |(i, row)| Ok(self.source_version(i)?.map(|number| (row, number)));
+        rows.into_iter().enumerate().map(number).filter_map(Result::transpose).collect()
     }
 
     /// Returns complete rows of `sources`.
@@ -110,6 +132,7 @@ impl Rows<'_> {
                 attributes: self.attributes(i)?,
                 event_time: self.time(column::EVENT_TIME, i)?,
                 labels: self.labels(i)?,
+                source_version: self.source_version(i)?,
             };
             let accepted_at = Timestamp::from_micros(accepted.value(i));
             Ok(StoredDocument { document, version, accepted_at })
@@ -153,6 +176,7 @@ mod tests {
             event_time in proptest::option::of(any::<i64>()),
             labels in proptest::collection::vec("[a-z0-9._-]{1,8}", 0..4),
             version in any::<u64>(),
+            source_version in proptest::option::of(any::<u64>()),
         ) {
             let attributes = attributes
                 .into_iter()
@@ -167,6 +191,7 @@ mod tests {
                     attributes,
                     event_time: event_time.map(Timestamp::from_micros),
                     labels: Labels::parse(labels).unwrap(),
+                    source_version: source_version.map(SourceVersion),
                 },
                 version: Version(version),
                 accepted_at: Timestamp::from_micros(5),
@@ -179,6 +204,8 @@ mod tests {
             prop_assert!(facts.iter().all(|(_, facts)| facts.content_hash == content_hash));
             let bytes = stored.document.text.len() as u64;
             prop_assert!(facts.iter().all(|(_, facts)| facts.bytes == bytes));
+            let number = stored.document.source_version;
+            prop_assert!(facts.iter().all(|(_, facts)| facts.source_version == number));
             prop_assert_eq!(rows.documents().unwrap(), vec![stored.clone(), stored]);
         }
     }

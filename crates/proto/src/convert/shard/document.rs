@@ -74,8 +74,8 @@ pub fn stored_from_wire(
 #[cfg(test)]
 mod tests {
     use clew_core::{
-        Attributes, Document, DocumentState, ErrorKind, FailureStatus, Labels, MediaType, Stage,
-        Timestamp,
+        Attributes, Document, DocumentState, ErrorKind, FailureStatus, Labels, MediaType,
+        SourceVersion, Stage, Timestamp,
     };
 
     use super::*;
@@ -90,6 +90,7 @@ mod tests {
             attributes: Attributes::new(),
             event_time: None,
             labels: Labels::parse(["a"]).unwrap(),
+            source_version: Some(SourceVersion(6)),
         };
         let accepted_at = Timestamp::from_micros(11);
         let stored =
@@ -112,6 +113,7 @@ mod tests {
                 next_try: Some(Timestamp::from_micros(99)),
             }),
             labels: Labels::parse(["a", "b"]).unwrap(),
+            source_version: Some(SourceVersion(u64::MAX)),
         };
         let wire = stored_to_wire(&stored, ingest::document_to_wire(document), &status);
         assert_eq!(stored_from_wire(wire, &Limits::default()).unwrap(), (stored, status));

@@ -2,7 +2,7 @@
 
 use clew_core::{
     CandidateQuery, Candidates, ChunkRef, ChunkText, ClueQuery, Clues, DocumentId, DraftTask,
-    DraftedClues, Error, Hit, Limits, Version, Violations,
+    DraftedClues, Error, Hit, Limits, SearchedView, Version, ViewName, Violations,
 };
 
 use super::{ShardRefWithAccess, malformed, missing, optional_time, shard_from_wire};
@@ -42,6 +42,11 @@ fn candidate_query_to_wire(asked: &CandidateQuery) -> wire::FindCandidatesReques
         exact: asked.exact,
         encoder: asked.encoder.clone(),
         without_texts: !asked.with_texts,
+        keeps_view: asked.view != SearchedView::Newest,
+        view: match asked.view {
+            SearchedView::Named(name) => ViewName::number(Some(name)),
+            SearchedView::Newest | SearchedView::Kept => 0,
+        },
     }
 }
 
@@ -97,6 +102,11 @@ fn candidate_query_from_wire(
         limit: request.limit as usize,
         exact: request.exact,
         with_texts: !request.without_texts,
+        view: match ViewName::new(request.view) {
+            Some(name) => SearchedView::Named(name),
+            None if request.keeps_view => SearchedView::Kept,
+            None => SearchedView::Newest,
+        },
     }
 }
 
@@ -150,9 +160,14 @@ pub fn found_to_wire(found: Candidates, message_bytes: usize) -> Vec<wire::FindC
         attainable: found.attainable,
     };
     let mut rankings = Some(rankings);
+    let mut view = ViewName::number(found.view);
     let messages = in_messages(chunks, message_bytes).into_iter();
     messages
-        .map(|chunks| wire::FindCandidatesResponse { rankings: rankings.take(), chunks })
+        .map(|chunks| wire::FindCandidatesResponse {
+            rankings: rankings.take(),
+            chunks,
+            view: std::mem::take(&mut view),
+        })
         .collect()
 }
 
@@ -163,10 +178,11 @@ pub fn found_to_wire(found: Candidates, message_bytes: usize) -> Vec<wire::FindC
 pub fn found_from_wire(
     messages: impl IntoIterator<Item = wire::FindCandidatesResponse>,
 ) -> Result<Candidates, Error> {
-    let mut rankings = None;
+    let (mut rankings, mut view) = (None, None);
     let mut chunks = Vec::new();
     for message in messages {
         rankings = rankings.or(message.rankings);
+        view = view.or(ViewName::new(message.view));
         for chunk in message.chunks {
             chunks.push(hit_from_wire(chunk)?);
         }
@@ -184,6 +200,7 @@ pub fn found_from_wire(
         dense: hits(rankings.dense)?,
         sparse: hits(rankings.sparse)?,
         attainable: rankings.attainable,
+        view,
     })
 }
 
@@ -217,10 +234,11 @@ fn text_from_wire(chunk: &mut wire::Chunk) -> Result<Option<ChunkText>, Error> {
     }))
 }
 
-/// Converts a request for chunks for the wire.
+/// Converts a request for chunks, which were found in the state `view`, for the wire.
 pub fn chunk_refs_to_wire(
     shard: &ShardRefWithAccess,
     wanted: &[ChunkRef],
+    view: Option<ViewName>,
 ) -> wire::ReadChunksRequest {
     let chunk = |chunk: &ChunkRef| wire::ChunkRef {
         document_id: chunk.document_id.to_string(),
@@ -228,7 +246,18 @@ pub fn chunk_refs_to_wire(
         ordinal: chunk.ordinal,
     };
     let chunks = wanted.iter().map(chunk).collect();
-    wire::ReadChunksRequest { shard: Some(shard.into()), chunks }
+    wire::ReadChunksRequest { shard: Some(shard.into()), chunks, view: ViewName::number(view) }
+}
+
+/// Chunks of a shard that a caller wants to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedChunks {
+    /// The shard.
+    pub shard: ShardRefWithAccess,
+    /// The chunks.
+    pub chunks: Vec<ChunkRef>,
+    /// State of the shard in which they were found; `None` for the newest.
+    pub view: Option<ViewName>,
 }
 
 /// Converts a request for chunks from the wire.
@@ -238,7 +267,7 @@ pub fn chunk_refs_to_wire(
 pub fn chunk_refs_from_wire(
     request: wire::ReadChunksRequest,
     limits: &Limits,
-) -> Result<(ShardRefWithAccess, Vec<ChunkRef>), Error> {
+) -> Result<WantedChunks, Error> {
     if request.chunks.len() > limits.results {
         let (most, got) = (limits.results, request.chunks.len());
         return Err(Error::invalid("chunks", format!("expected at most {most}, got {got}")));
@@ -248,7 +277,8 @@ pub fn chunk_refs_from_wire(
         Ok(ChunkRef { document_id: chunk.document_id.parse()?, version, ordinal })
     };
     let chunks = request.chunks.into_iter().map(chunk).collect::<Result<_, Error>>()?;
-    Ok((shard_from_wire(request.shard)?, chunks))
+    let (shard, view) = (shard_from_wire(request.shard)?, ViewName::new(request.view));
+    Ok(WantedChunks { shard, chunks, view })
 }
 
 /// Converts chunks with their texts for the wire, to messages of about `message_bytes` each.
@@ -391,13 +421,14 @@ mod tests {
         fn candidates_survive_the_wire_in_messages_of_any_size(
             dense in proptest::collection::btree_map(0u32..60, -1f32..1.0, 0..40),
             sparse in proptest::collection::btree_map(0u32..60, 0f32..30.0, 0..40),
+            view in 0u32..3,
             message_bytes in 1usize..2000,
         ) {
             let hits = |scores: std::collections::BTreeMap<u32, f32>| {
                 scores.into_iter().map(|(number, score)| hit(number, score)).collect::<Vec<_>>()
             };
-            let found =
-                Candidates { dense: hits(dense), sparse: hits(sparse), attainable: Some(3.0) };
+            let (dense, sparse, view) = (hits(dense), hits(sparse), ViewName::new(view));
+            let found = Candidates { dense, sparse, attainable: Some(3.0), view };
             let messages = found_to_wire(found.clone(), message_bytes);
             prop_assert_eq!(found_from_wire(messages).unwrap(), found);
         }
@@ -422,6 +453,7 @@ mod tests {
         #[test]
         fn chunks_survive_the_wire_in_messages_of_any_size(
             numbers in proptest::collection::btree_set(0u32..60, 0..40),
+            view in 0u32..3,
             message_bytes in 1usize..2000,
         ) {
             let chunk = |number: u32| ChunkRef {
@@ -430,9 +462,11 @@ mod tests {
                 ordinal: number,
             };
             let refs: Vec<ChunkRef> = numbers.iter().copied().map(chunk).collect();
-            let asked = chunk_refs_to_wire(&shard(), &refs);
+            let view = ViewName::new(view);
+            let asked = chunk_refs_to_wire(&shard(), &refs, view);
             let back = chunk_refs_from_wire(asked.clone(), &Limits::default()).unwrap();
-            prop_assert_eq!(back, (shard(), refs.clone()));
+            let wanted = WantedChunks { shard: shard(), chunks: refs.clone(), view };
+            prop_assert_eq!(back, wanted);
             let few = Limits { results: 0, ..Limits::default() };
             prop_assert_eq!(chunk_refs_from_wire(asked, &few).is_ok(), refs.is_empty());
             let found: Vec<_> =
@@ -454,9 +488,14 @@ mod tests {
             limit: 200,
             exact: true,
             with_texts: false,
+            view: SearchedView::Newest,
         };
-        let back = candidates_from_wire(candidates_to_wire(&shard(), &asked)).unwrap();
-        assert_eq!(back, (shard(), asked.clone()));
+        let views = [None, ViewName::new(7), ViewName::new(u32::MAX)].map(SearchedView::after);
+        for view in [SearchedView::Newest].into_iter().chain(views) {
+            let asked = CandidateQuery { view, ..asked.clone() };
+            let back = candidates_from_wire(candidates_to_wire(&shard(), &asked)).unwrap();
+            assert_eq!(back, (shard(), asked));
+        }
         let endless = CandidateQuery { encoder: "f".repeat(65), ..asked.clone() };
         let error = candidates_from_wire(candidates_to_wire(&shard(), &endless)).unwrap_err();
         assert_eq!(error.violations()[0].field, "encoder");
@@ -485,6 +524,7 @@ mod tests {
             limit: 10,
             exact: false,
             with_texts: true,
+            view: SearchedView::Newest,
         };
         let all = [asked("who?"), asked("when?"), asked("where?")];
         for message_bytes in [1, 16, 1 << 20] {
@@ -515,7 +555,7 @@ mod tests {
     fn malformed_candidates_are_errors_and_not_panics() {
         let ranked = vec![wire::Ranked { chunk: 0, score: 1.0 }];
         let rankings = Some(wire::Rankings { dense: ranked, ..Default::default() });
-        let message = wire::FindCandidatesResponse { rankings, chunks: Vec::new() };
+        let message = wire::FindCandidatesResponse { rankings, ..Default::default() };
         assert_eq!(found_from_wire([message]).unwrap_err().kind(), ErrorKind::Internal);
         assert!(found_from_wire([]).is_err());
     }

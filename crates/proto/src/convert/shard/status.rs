@@ -1,7 +1,8 @@
 //! Status of the documents of a shard, one by one and in total.
 
 use clew_core::{
-    Counts, DocumentState, DocumentStatus, Error, FailureStatus, Labels, ListQuery, Stage, Version,
+    Counts, DocumentState, DocumentStatus, Error, FailureStatus, Labels, ListQuery, SourceVersion,
+    Stage, Version,
 };
 
 use super::{
@@ -25,6 +26,7 @@ pub fn status_to_wire(status: &DocumentStatus) -> wire::DocumentStatus {
         tokens: status.tokens,
         nodes: status.nodes,
         labels: ingest::labels_to_wire(&status.labels),
+        source_version: status.source_version.map(|number| number.0),
         failure: status.failure.as_ref().map(|failure| wire::FailureStatus {
             stage: match failure.stage {
                 Stage::Chunking => wire::Stage::Chunking.into(),
@@ -74,6 +76,7 @@ pub fn status_from_wire(status: wire::DocumentStatus) -> Result<DocumentStatus, 
         nodes: status.nodes,
         failure,
         labels: needed_from_wire(&status.labels)?,
+        source_version: status.source_version.map(SourceVersion),
     })
 }
 

@@ -156,6 +156,7 @@ mod tests {
             attributes: clew_core::Attributes::new(),
             event_time: None,
             labels: clew_core::Labels::default(),
+            source_version: None,
         };
         let (texts, bytes) = counted(&[sample("odd", COUNTED_BYTES), sample("", 10)]);
         assert_eq!((texts.len(), bytes), (1, COUNTED_BYTES - 4));

@@ -136,6 +136,7 @@ fn plain(number: usize, text: String) -> Result<Document, Error> {
         attributes: Attributes::new(),
         event_time: None,
         labels: Labels::default(),
+        source_version: None,
     })
 }
 

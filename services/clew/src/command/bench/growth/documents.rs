@@ -59,8 +59,16 @@ impl Supply {
             (tenth()?, rest.to_string().into()),
             (rest_of_10()?, (rest as i64).into()),
         ]);
-        let (id, event_time, labels) = (id(number), None, Labels::default());
-        Ok(Document { id, text, media_type, title, attributes, event_time, labels })
+        Ok(Document {
+            id: id(number),
+            text,
+            media_type,
+            title,
+            attributes,
+            event_time: None,
+            labels: Labels::default(),
+            source_version: None,
+        })
     }
 
     /// Returns words of one of the first `documents`.

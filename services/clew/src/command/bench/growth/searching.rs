@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use clew_core::{CandidateQuery, ChunkId, DocumentState, Filter, Grouping, ListQuery, SearchMode};
+use clew_core::{
+    CandidateQuery, ChunkId, DocumentState, Filter, Grouping, ListQuery, SearchMode, SearchedView,
+};
 use clew_index::ShardView;
 use tokio::task::JoinHandle;
 
@@ -157,6 +159,7 @@ impl Measured {
             limit: CANDIDATES,
             exact: false,
             with_texts: false,
+            view: SearchedView::Newest,
         })
     }
 

@@ -22,6 +22,7 @@ fn status(id: &str, version: u64, bytes: u64) -> DocumentStatus {
         nodes: 0,
         failure: None,
         labels: Labels::default(),
+        source_version: None,
     }
 }
 
@@ -151,6 +152,7 @@ fn a_cut_lies_between_words_and_the_title_is_told_once() {
         attributes: Default::default(),
         event_time: None,
         labels: Labels::default(),
+        source_version: None,
     };
     let accepted_at = Timestamp::from_micros(0);
     let stored = StoredDocument { document, version: Version(1), accepted_at };
