@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 /// Threads that feed a GPU: while one waits for a batch, the other prepares the next. More are not
 /// faster (BENCHMARKS.md).
 const GPU_THREADS: usize = 2;
+/// Tokens of a batch by default. A GPU embeds twenty times as fast with its number as with a
+/// CPU's (BENCHMARKS.md).
+const CPU_BATCH_TOKENS: usize = 1024;
+const GPU_BATCH_TOKENS: usize = 65_536;
 
 /// Section `encoder`: the model that embeds, the devices it runs on, and how much work may wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,8 +51,9 @@ pub struct EncoderConfig {
     /// Number of worker threads, 1 to 256; 0 means one per core of a CPU, and two for a GPU. Each
     /// computes one batch at a time.
     pub threads: usize,
-    /// Maximum number of tokens in one batch, 64 to 1,048,576. A larger number keeps a device
-    /// busier, and makes a question that arrives behind a batch wait longer.
+    /// Maximum number of tokens in one batch, 64 to 1,048,576; 0 means 1,024 on a CPU and 65,536 on
+    /// a GPU. A larger number keeps a device busier, and makes a question that arrives behind a
+    /// batch wait longer.
     pub batch_tokens: usize,
     /// Maximum number of tokens that wait or are computed, 1,024 to 100,000,000. Beyond it
     /// interactive callers are refused with a retry delay, and bulk callers wait for room.
@@ -73,7 +78,7 @@ impl Default for EncoderConfig {
             precision: "auto".to_owned(),
             path: "auto".to_owned(),
             threads: 0,
-            batch_tokens: 1024,
+            batch_tokens: 0,
             queue_tokens: 1_000_000,
             question_wait_ms: 2_000,
             stream_batches: 32,
@@ -109,11 +114,9 @@ impl EncoderConfig {
         if self.threads > 256 {
             violations.push("encoder.threads", format!("expected 0 to 256, got {}", self.threads));
         }
-        if !(64..=1 << 20).contains(&self.batch_tokens) {
-            violations.push(
-                "encoder.batch_tokens",
-                format!("expected 64 to {}, got {}", 1 << 20, self.batch_tokens),
-            );
+        if self.batch_tokens != 0 && !(64..=1 << 20).contains(&self.batch_tokens) {
+            let problem = format!("expected 0 or 64 to {}, got {}", 1 << 20, self.batch_tokens);
+            violations.push("encoder.batch_tokens", problem);
         }
         if !(1024..=100_000_000).contains(&self.queue_tokens) {
             violations.push(
@@ -157,12 +160,25 @@ impl EncoderConfig {
     /// Returns the number of worker threads, with 0 resolved.
     pub fn worker_threads(&self) -> usize {
         match self.threads {
-            0 if self.device == String::from(DeviceChoice::Cpu) => {
+            0 if self.is_on_cpu() => {
                 std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
             }
             0 => GPU_THREADS,
             threads => threads,
         }
+    }
+
+    /// Returns the maximum number of tokens in one batch, with 0 resolved.
+    pub fn tokens_of_a_batch(&self) -> usize {
+        match self.batch_tokens {
+            0 if self.is_on_cpu() => CPU_BATCH_TOKENS,
+            0 => GPU_BATCH_TOKENS,
+            tokens => tokens,
+        }
+    }
+
+    fn is_on_cpu(&self) -> bool {
+        self.device == String::from(DeviceChoice::Cpu)
     }
 }
 
@@ -175,13 +191,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gpu_is_fed_by_two_threads_and_a_cpu_by_one_per_core() {
-        let threads = |device: &str, threads| {
-            let config = EncoderConfig { device: device.to_owned(), threads, ..Default::default() };
-            config.worker_threads()
+    fn a_gpu_is_fed_by_two_threads_with_large_batches_and_a_cpu_by_one_per_core() {
+        let feeding = |device: &str, threads, batch_tokens| {
+            let device = device.to_owned();
+            let config = EncoderConfig { device, threads, batch_tokens, ..Default::default() };
+            config.validate().unwrap();
+            (config.worker_threads(), config.tokens_of_a_batch())
         };
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        assert_eq!([threads("cpu", 0), threads("cuda:1", 0), threads("cuda:1", 5)], [cores, 2, 5]);
+        assert_eq!(feeding("cpu", 0, 0), (cores, 1024));
+        assert_eq!(feeding("cuda:1", 0, 0), (2, 65_536));
+        assert_eq!(feeding("cuda:1", 5, 64), (5, 64));
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl<M: Computes> Devices<M> {
             queue,
             gate,
             question_wait: Duration::from_millis(config.question_wait_ms),
-            batch_tokens: config.batch_tokens,
+            batch_tokens: config.tokens_of_a_batch(),
             workers: Supervised::start(workers).await?,
         })
     }
