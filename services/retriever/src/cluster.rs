@@ -10,6 +10,7 @@
 //! ([`crate::shard::keeper`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,10 +36,11 @@ use crate::shard::resources::Resources;
 use crate::shard::{ShardHandle, ShardLine};
 use crate::{RetrieverConfig, Tried};
 
-/// Longest time between two looks at what there is to do. A look asks the storage nothing.
+/// Longest time between two looks at what there is to do. A look asks the storage nothing, and
+/// decides nothing if nothing changed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Shortest time between two looks. Many changes that come one after the other are looked at
-/// together: a look passes over all shards.
+/// together: a decision passes over all shards of all corpora.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
 /// Interval between listings of the corpora and of deletions that another node began and did not
 /// end. A listing costs a request for each thousand corpora.
@@ -109,6 +111,41 @@ struct State {
     taking: BTreeSet<ShardKey>,
     /// Whether this node is shutting down. Nothing is opened from then on.
     is_ending: bool,
+    /// Number of times that somebody could change the above.
+    revision: u64,
+}
+
+/// The state while nobody else has it. Whoever takes it to change it counts as having changed it.
+struct Locked<'a>(MutexGuard<'a, State>);
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.revision += 1;
+        &mut self.0
+    }
+}
+
+/// What decides what there is to do, apart from how the leases of shards stand.
+struct Seen {
+    revision: u64,
+    members: Arc<Members>,
+    is_stale: bool,
+}
+
+impl Seen {
+    fn is_as(&self, before: &Self) -> bool {
+        self.revision == before.revision
+            && self.is_stale == before.is_stale
+            && Arc::ptr_eq(&self.members, &before.members)
+    }
 }
 
 /// A shard that runs here.
@@ -256,8 +293,17 @@ impl ClusterRetriever {
 
 impl ClusterShards {
     // No code that can panic runs under the lock, so a poisoned one still holds a valid state.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Locked<'_> {
+        Locked(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns what decides what there is to do, and whether every shard's lease is confirmed.
+    fn seen(&self) -> (Seen, bool) {
+        let members = Arc::clone(&self.sharing.members.borrow());
+        let state = self.lock();
+        let seen = Seen { revision: state.revision, is_stale: members.is_stale(), members };
+        let mut standings = state.shards.values().map(|held| held.claim.standing());
+        (seen, standings.all(|standing| standing == clew_cluster::Standing::Held))
     }
 
     /// Returns whether there are shards left and another retriever to take them.
@@ -383,7 +429,9 @@ impl ClusterShards {
     }
 
     /// Decides what to do now with each shard.
-    async fn decide(&self, placed: &mut Placed) -> BTreeMap<ShardKey, Action> {
+    /// Decides what there is to do for each shard. Also returns whether that is nothing, and stays
+    /// nothing as long as what decides it stays the same.
+    async fn decide(&self, placed: &mut Placed) -> (BTreeMap<ShardKey, Action>, bool) {
         let (wanted, held, openings) = {
             let state = self.lock();
             // A corpus that was created again is another one.
@@ -422,7 +470,7 @@ impl ClusterShards {
                 }
             }
         };
-        decide(&Situation {
+        let actions = decide(&Situation {
             me: &self.sharing.me,
             members: members.as_slice(),
             is_stale: members.is_stale(),
@@ -432,7 +480,9 @@ impl ClusterShards {
             hand_overs: HAND_OVERS,
             hand_overs_at_rest: TAKINGS,
             openings,
-        })
+        });
+        let is_settled = free.is_empty() && actions.values().all(|of| *of == Action::Keep);
+        (actions, is_settled)
     }
 
     /// Asks the storage about every shard that the lease does not confirm, and closes those that
@@ -633,6 +683,8 @@ struct Looking {
     tasks: JoinSet<()>,
     waker: JoinSet<()>,
     keeper: Keeper,
+    /// What was seen when there was nothing to do.
+    settled: Option<Seen>,
     /// Times of the next listing of the corpora, and of the next look at those that are unusable.
     list_at: Instant,
     heal_at: Instant,
@@ -659,7 +711,8 @@ impl Actor for Owner {
         let placed = Placed::new(inner.sharing.me.clone());
         let keeper = Keeper::new(&inner.sharing.config);
         let now = Instant::now();
-        Ok(Looking { inner, placed, tasks, waker, keeper, list_at: now, heal_at: now })
+        let settled = None;
+        Ok(Looking { inner, placed, tasks, waker, keeper, settled, list_at: now, heal_at: now })
     }
 
     async fn handle(
@@ -709,7 +762,15 @@ impl Looking {
             self.keeper.tend(shards, self.inner.sharing.seams.clock.as_ref());
         }
         self.inner.confirm(&mut self.tasks).await;
-        for (key, action) in self.inner.decide(&mut self.placed).await {
+        // A decision passes over all shards of all corpora, so it is not made again for the same
+        // reasons. They are read first: what changes during the decision is seen next time.
+        let (seen, are_confirmed) = self.inner.seen();
+        if are_confirmed && self.settled.as_ref().is_some_and(|settled| seen.is_as(settled)) {
+            return;
+        }
+        let (actions, is_settled) = self.inner.decide(&mut self.placed).await;
+        self.settled = is_settled.then_some(seen);
+        for (key, action) in actions {
             let inner = Arc::clone(&self.inner);
             match action {
                 Action::Keep => {}
@@ -759,6 +820,16 @@ mod tests {
         let chunking = Chunking::Sentences { max_tokens: 100 };
         let made = Timestamp::from_micros(1);
         CorpusSettings::plain(name.parse().unwrap(), 2, chunking, encoder, made)
+    }
+
+    #[test]
+    fn what_could_have_changed_the_state_is_counted_and_a_look_at_it_is_not() {
+        let state = Mutex::new(State::default());
+        let mut locked = Locked(state.lock().unwrap());
+        assert_eq!((locked.shards.len(), locked.revision), (0, 0));
+        locked.learn("notes".parse().unwrap(), Ok(settings("notes")));
+        locked.is_ending = true;
+        assert_eq!((locked.corpora.len(), locked.revision), (1, 2));
     }
 
     #[test]
