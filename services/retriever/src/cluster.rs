@@ -137,14 +137,11 @@ impl DerefMut for Locked<'_> {
 struct Seen {
     revision: u64,
     members: Arc<Members>,
-    is_stale: bool,
 }
 
 impl Seen {
     fn is_as(&self, before: &Self) -> bool {
-        self.revision == before.revision
-            && self.is_stale == before.is_stale
-            && Arc::ptr_eq(&self.members, &before.members)
+        self.revision == before.revision && Arc::ptr_eq(&self.members, &before.members)
     }
 }
 
@@ -301,7 +298,7 @@ impl ClusterShards {
     fn seen(&self) -> (Seen, bool) {
         let members = Arc::clone(&self.sharing.members.borrow());
         let state = self.lock();
-        let seen = Seen { revision: state.revision, is_stale: members.is_stale(), members };
+        let seen = Seen { revision: state.revision, members };
         let mut standings = state.shards.values().map(|held| held.claim.standing());
         (seen, standings.all(|standing| standing == clew_cluster::Standing::Held))
     }
@@ -428,9 +425,8 @@ impl ClusterShards {
         }
     }
 
-    /// Decides what to do now with each shard.
-    /// Decides what there is to do for each shard. Also returns whether that is nothing, and stays
-    /// nothing as long as what decides it stays the same.
+    /// Decides what to do now with each shard. Also returns whether there is nothing to do, as long
+    /// as what was [`Seen`] stays the same and all leases stay confirmed.
     async fn decide(&self, placed: &mut Placed) -> (BTreeMap<ShardKey, Action>, bool) {
         let (wanted, held, openings) = {
             let state = self.lock();
@@ -481,7 +477,10 @@ impl ClusterShards {
             hand_overs_at_rest: TAKINGS,
             openings,
         });
-        let is_settled = free.is_empty() && actions.values().all(|of| *of == Action::Keep);
+        // A shard whose lease is not confirmed stays for now, and so do all if the members are old.
+        let are_confirmed = held.values().all(|of| of.standing == clew_cluster::Standing::Held);
+        let is_certain = are_confirmed && !members.is_stale() && free.is_empty();
+        let is_settled = is_certain && actions.values().all(|of| *of == Action::Keep);
         (actions, is_settled)
     }
 
