@@ -125,7 +125,7 @@ impl Page {
             violations
                 .push("page_size", format!("expected at most {}, got {page_size}", Self::MAX_SIZE));
         }
-        let after = decode_token(page_token);
+        let after = bytes_of_token(page_token).and_then(|bytes| String::from_utf8(bytes).ok());
         if after.is_none() {
             violations.push("page_token", "expected a next_page_token of an earlier response");
         }
@@ -136,19 +136,23 @@ impl Page {
 
     /// Returns the token of the page after the one that ends with `last`.
     pub fn token_after(last: &str) -> String {
-        last.bytes().map(|byte| format!("{byte:02x}")).collect()
+        token_of(last.as_bytes())
     }
 }
 
-fn decode_token(token: &str) -> Option<String> {
-    if !token.is_ascii() || !token.len().is_multiple_of(2) {
+/// Returns bytes as the token of a page: in hexadecimal, so that clients treat it as opaque.
+pub fn token_of(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the bytes that [`token_of`] made a token of, or `None` if it made no such token.
+pub fn bytes_of_token(token: &str) -> Option<Vec<u8>> {
+    let (pairs, odd) = token.as_bytes().as_chunks::<2>();
+    if !odd.is_empty() {
         return None;
     }
-    let bytes: Option<Vec<u8>> = (0..token.len())
-        .step_by(2)
-        .map(|i| u8::from_str_radix(token.get(i..i + 2)?, 16).ok())
-        .collect();
-    String::from_utf8(bytes?).ok()
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|it| u8::try_from(it).ok());
+    pairs.iter().map(|[high, low]| Some((digit(*high)? << 4) | digit(*low)?)).collect()
 }
 
 #[cfg(test)]

@@ -23,8 +23,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 use clew_core::{
-    CorpusName, Error, Evidence, Grouping, Hit, Limits, Query, ShardIndex, TenantName, ViewName,
+    ChunkId, CorpusName, DocumentId, Error, Evidence, Grouping, Hit, Limits, Query, ShardIndex,
+    TenantName, ViewName,
 };
+use clew_proto::convert::{bytes_of_token, token_of};
 
 /// Version of the format. A token of another one is refused.
 const VERSION: u8 = 1;
@@ -54,11 +56,7 @@ impl PageStart {
 
     /// Returns whether a hit of a search was returned by an earlier page.
     pub fn has_returned(&self, hit: &Hit, grouping: Grouping) -> bool {
-        let digest = match grouping {
-            Grouping::Chunks => digest(&hit.chunk_id.to_string()),
-            Grouping::Documents => digest(hit.document_id.as_str()),
-        };
-        self.returned.contains(&digest)
+        self.returned.contains(&digest(grouping, hit.chunk_id, &hit.document_id))
     }
 
     /// Returns where the page begins that follows this one. `views` are the states that were ranked
@@ -71,10 +69,8 @@ impl PageStart {
     ) -> Self {
         let mut next = self.clone();
         next.views.extend(views);
-        next.returned.extend(evidence.iter().map(|item| match grouping {
-            Grouping::Chunks => digest(&item.chunk_id.to_string()),
-            Grouping::Documents => digest(item.document_id.as_str()),
-        }));
+        let digests = evidence.iter().map(|of| digest(grouping, of.chunk_id, &of.document_id));
+        next.returned.extend(digests);
         next
     }
 
@@ -87,7 +83,7 @@ impl PageStart {
         if token.is_empty() {
             return Ok(Self::default());
         }
-        let read = bytes_of(token).and_then(|bytes| Self::parse(&bytes, search, limits));
+        let read = bytes_of_token(token).and_then(|bytes| Self::parse(&bytes, search, limits));
         read.ok_or_else(|| {
             let problem = "expected the next_page_token of an earlier response to this search, with the same \
                            corpus, query, mode, filter, grouping and `exact`; to search anew, leave it empty";
@@ -124,8 +120,7 @@ impl PageStart {
             body.extend(ViewName::number(name).to_le_bytes());
         }
         body.extend(self.returned.iter().flatten());
-        let bytes = [VERSION].into_iter().chain(search.check(&body)).chain(body);
-        bytes.map(|byte| format!("{byte:02x}")).collect()
+        token_of(&[&[VERSION], &search.check(&body)[..], &body].concat())
     }
 }
 
@@ -169,29 +164,25 @@ impl Hasher for Hashed {
     }
 }
 
-fn digest(id: &str) -> Digest {
+/// Returns the digest of a result that is a chunk, or stands for its document.
+fn digest(grouping: Grouping, chunk: ChunkId, document: &DocumentId) -> Digest {
+    let id = match grouping {
+        Grouping::Chunks => chunk.to_string(),
+        Grouping::Documents => document.to_string(),
+    };
     let mut digest = [0; DIGEST];
     blake3::Hasher::new().update(id.as_bytes()).finalize_xof().fill(&mut digest);
     digest
 }
 
-fn bytes_of(token: &str) -> Option<Vec<u8>> {
-    let (pairs, odd) = token.as_bytes().as_chunks::<2>();
-    if !odd.is_empty() {
-        return None;
-    }
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|it| u8::try_from(it).ok());
-    pairs.iter().map(|[high, low]| Some((digit(*high)? << 4) | digit(*low)?)).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use clew_core::{ChunkId, Filter, SearchMode, Span, Version};
+    use clew_core::{Filter, SearchMode, Span, Version};
 
     use super::*;
 
     fn evidence(number: usize) -> Evidence {
-        let document_id: clew_core::DocumentId = format!("d{number}").parse().unwrap();
+        let document_id: DocumentId = format!("d{number}").parse().unwrap();
         let corpus = "notes".parse().unwrap();
         Evidence {
             chunk_id: ChunkId::derive(&corpus, &document_id, Version(1), 0),

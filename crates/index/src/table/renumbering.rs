@@ -109,13 +109,12 @@ pub(super) async fn renumbered(
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{
-        Attributes, Document, Labels, MediaType, SourceVersion, StoredDocument, Timestamp,
-    };
+    use clew_core::{ContentHash, SourceVersion, StoredDocument};
 
     use super::*;
     use crate::storage::Storage;
     use crate::storage::session::IndexMemory;
+    use crate::table::rewriting::tests::source;
     use crate::table::rows;
     use crate::table::tiers::Piece;
 
@@ -123,19 +122,11 @@ mod tests {
         format!("d{number}").parse().unwrap()
     }
 
-    fn row(number: u64, source_version: Option<u64>) -> (StoredDocument, clew_core::ContentHash) {
-        let document = Document {
-            id: id(number),
-            text: format!("text {number}"),
-            media_type: MediaType::Plain,
-            title: String::new(),
-            attributes: Attributes::new(),
-            event_time: None,
-            labels: Labels::default(),
-            source_version: source_version.map(SourceVersion),
-        };
-        let (hash, version) = (document.content_hash(), Version(number));
-        (StoredDocument { document, version, accepted_at: Timestamp::from_micros(1) }, hash)
+    fn row(number: u32, source_version: Option<u64>) -> (StoredDocument, ContentHash) {
+        let mut stored = source(number, format!("text {number}"));
+        stored.document.source_version = source_version.map(SourceVersion);
+        let hash = stored.document.content_hash();
+        (stored, hash)
     }
 
     /// Returns the number of each document, and whether its text is its own.
@@ -170,7 +161,7 @@ mod tests {
         let rewriting = table.begin_rewriting(piece, Vec::new(), 0).await.unwrap();
         assert!(table.commit_rewritten(rewriting.run().await.unwrap()).await.unwrap());
         table.ensure_columns().await.unwrap();
-        let later = (4..8).map(|number| row(number, Some(number))).collect();
+        let later = (4..8).map(|number| row(number, Some(number.into()))).collect();
         table.append(vec![rows::sources::batch(later).unwrap()]).await.unwrap();
         table.delete_any(vec![filter::documents([&id(1), &id(6)])]).await.unwrap();
 

@@ -440,7 +440,7 @@ fn moved(old: &[(u32, DeletionVector, DeletionVector)], new: &[u32]) -> Vec<Roar
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use clew_core::{
         Attributes, Document, DocumentId, ErrorKind, FailureStatus, Labels, MediaType, Recipe,
         Stage, StoredDocument, Timestamp, Version,
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(of(&table.dataset(Operation::Read).await.unwrap()), after);
     }
 
-    fn source(number: u32, text: String) -> StoredDocument {
+    pub(in crate::table) fn source(number: u32, text: String) -> StoredDocument {
         let document = Document {
             id: format!("d{number}").parse().unwrap(),
             text,

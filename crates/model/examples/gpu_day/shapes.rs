@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use clew_testkit::TinyBert;
 use half::bf16;
 use serde_json::{Map, Value, json};
 
@@ -68,7 +69,9 @@ pub fn make(shape: &str, folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     let (config, parameters) = match shape {
         "minilm" => {
-            steps_of_an_encoder(folder)?;
+            // For the files beside the configuration and the weights, which are larger here.
+            TinyBert { width: 384, ..TinyBert::default() }.write(folder)?;
+            fs::write(folder.join("sentence_bert_config.json"), r#"{"max_seq_length": 256}"#)?;
             minilm()
         }
         "decoder-tiny" => TINY.model(false),
@@ -121,51 +124,6 @@ fn minilm() -> (Value, Parameters) {
         "position_embedding_type": "absolute",
     });
     (config, parameters)
-}
-
-/// Writes the files beside an encoder's weights: its steps, and a tokenizer of words.
-fn steps_of_an_encoder(folder: &Path) -> anyhow::Result<()> {
-    let write = |name: &str, value: Value| fs::write(folder.join(name), value.to_string());
-    write(
-        "modules.json",
-        json!([
-            {"path": "", "type": "sentence_transformers.models.Transformer"},
-            {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-        ]),
-    )?;
-    fs::create_dir_all(folder.join("1_Pooling"))?;
-    write(
-        "1_Pooling/config.json",
-        json!({"word_embedding_dimension": 384, "pooling_mode_mean_tokens": true}),
-    )?;
-    write("sentence_bert_config.json", json!({"max_seq_length": 256}))?;
-    let mut vocabulary = Map::new();
-    for (id, name) in ["[PAD]", "[UNK]", "[CLS]", "[SEP]"].into_iter().enumerate() {
-        vocabulary.insert(name.to_owned(), id.into());
-    }
-    for id in vocabulary.len()..ENCODER_VOCABULARY {
-        vocabulary.insert(format!("word{id}"), id.into());
-    }
-    write(
-        "tokenizer.json",
-        json!({
-            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
-            "normalizer": {
-                "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
-                "strip_accents": null, "lowercase": true,
-            },
-            "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "post_processor": {
-                "type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2],
-            },
-            "decoder": null,
-            "model": {
-                "type": "WordPiece", "vocab": vocabulary, "unk_token": "[UNK]",
-                "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
-            },
-        }),
-    )?;
-    Ok(())
 }
 
 impl Decoder {
