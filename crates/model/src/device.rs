@@ -4,11 +4,11 @@ use burn::tensor::{DType, Device};
 
 use crate::{DeviceChoice, Error, Precision};
 
-/// Opens the chosen device.
+/// Opens the chosen device, for those who compute on it beside the models, such as a measurement.
 ///
 /// # Errors
 /// Returns [`Error::OptionUnavailable`] if this machine or this build does not have the GPU.
-fn open(choice: DeviceChoice) -> Result<Device, Error> {
+pub fn open(choice: DeviceChoice) -> Result<Device, Error> {
     match choice {
         DeviceChoice::Cpu => Ok(Device::flex()),
         DeviceChoice::Cuda { index } => open_cuda(index),

@@ -52,6 +52,7 @@ mod sampler;
 mod weights;
 
 pub use clew_tokenizer::{EncodedPair, EncodedText};
+pub use device::open as open_device;
 pub use embedding_model::{Description, EmbeddingModel};
 pub use engine::Scratch;
 pub use error::Error;

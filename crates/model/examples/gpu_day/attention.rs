@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use anyhow::ensure;
 use burn::prelude::*;
 use burn::tensor::activation::softmax;
 use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
-use burn::tensor::{DType, DeviceType, Distribution};
-use clew_model::DeviceChoice;
+use burn::tensor::{DType, Distribution};
+use clew_model::{DeviceChoice, open_device};
 use serde_json::json;
 
 use crate::Report;
@@ -28,14 +27,11 @@ const MOST_SCORES: usize = 1 << 28;
 type Way<'a> = dyn Fn(&Tensor<4>, &Tensor<4>, &Tensor<4>) -> Tensor<4> + 'a;
 
 pub fn measure(device: DeviceChoice, report: &mut Report) -> anyhow::Result<()> {
-    let (device, rows, slots) = match device {
-        DeviceChoice::Cpu => (Device::flex(), 64, &[256][..]),
-        DeviceChoice::Cuda { index } => {
-            let found = Device::enumerate(DeviceType::Cuda).into_vec().into_iter().nth(index);
-            ensure!(found.is_some(), "no such device");
-            (found.unwrap_or_default(), ROWS, &SLOTS[..])
-        }
+    let (rows, slots) = match device {
+        DeviceChoice::Cpu => (64, &[256][..]),
+        DeviceChoice::Cuda { .. } => (ROWS, &SLOTS[..]),
     };
+    let device = open_device(device)?;
     let dtype = if device.supports_dtype(DType::BF16) { DType::BF16 } else { DType::F32 };
     let random = |rows: usize| {
         let normal = Distribution::Normal(0.0, 1.0);
