@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build install docs demo cluster-demo test clients fault-test check style bench cluster-bench scale-bench load simulate proto \
-	config-reference openapi manifests deploy-check deploy-test gpu-programs gpu-day images images-cuda
+	config-reference openapi train train-check manifests deploy-check deploy-test gpu-programs gpu-day images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -18,6 +18,11 @@ PYTHON := .cache/python/bin/python
 PYTHON_PACKAGES := .cache/python/packages.installed
 CLIENT_PACKAGES := .cache/python/clients.installed
 DEPLOY_PACKAGES := .cache/python/deploy.installed
+# An environment of its own, because PyTorch takes 5 GB.
+TRAINING_PYTHON := .cache/training/bin/python
+TRAINING_PACKAGES := .cache/training/packages.installed
+READER := crates/model/reader
+READER_BASE = $(or $(CLEW_MODEL_DIR),.cache/models/all-MiniLM-L6-v2)
 
 # Settings of `make images`.
 CONTAINER_ENGINE := podman
@@ -132,6 +137,16 @@ config-reference: ## Write the keys into docs/configuration.md from their types
 openapi: ## Write the calls of HTTP into docs/openapi.json from proto/
 	CLEW_UPDATE_REFERENCE=1 cargo test --workspace --test openapi
 
+# Goes on where it was stopped. TOKENS=7.8e6, the default, takes an hour and a half of one core with instructions for bfloat16.
+train: setup $(TRAINING_PACKAGES) ## Train the reader and write its adapter into the sources: DATA=folder
+	$(TRAINING_PYTHON) $(READER)/train.py $(or $(DATA),$(error name the folder of the data: DATA=folder)) \
+		--base $(READER_BASE) --out .cache/training/run --tokens $(or $(TOKENS),7.8e6)
+	$(TRAINING_PYTHON) $(READER)/export.py .cache/training/run $(DATA) --base $(READER_BASE) --out $(READER)/reader.safetensors
+	cp .cache/training/run/log.jsonl $(READER)/log.jsonl
+
+train-check: setup $(TRAINING_PACKAGES) ## Train the reader on a tenth of the data and compare with a reference: DATA=folder
+	$(TRAINING_PYTHON) $(READER)/check.py $(or $(DATA),$(error name the folder of the data: DATA=folder)) --base $(READER_BASE)
+
 manifests: setup $(DEPLOY_PACKAGES) ## Render the manifests in k8s from the chart
 	@.setup/install deploy-check
 	$(PYTHON) tests/deploy/check.py --write
@@ -167,4 +182,9 @@ $(CLIENT_PACKAGES): tests/clients/requirements.txt $(PYTHON_PACKAGES) | setup
 
 $(DEPLOY_PACKAGES): tests/deploy/requirements.txt | setup
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(TRAINING_PACKAGES): $(READER)/requirements.txt | setup
+	$(PYTHON) -m venv .cache/training
+	$(TRAINING_PYTHON) -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@

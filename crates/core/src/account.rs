@@ -13,7 +13,8 @@ use async_trait::async_trait;
 
 use crate::{
     Budget, Cost, Embedding, Encoder, EncoderIdentity, Encoders, Error, ErrorKind, GraphBuilder,
-    Guide, Ledger, Priority, Reasoner, Reranker, Scored, Span, TextKind,
+    Guide, Ledger, PassagesRead, Priority, ReadPassage, Reasoner, Reranker, Scored, Span,
+    SpanReader, TextKind,
 };
 
 /// Owner of cached replies: a hash of a tenant's name, from which nobody reads the name, or nothing
@@ -91,6 +92,11 @@ impl Account {
         Arc::new(Metered { inner: reranker, ledger: Arc::clone(&self.ledger) })
     }
 
+    /// Wraps a reader so that its tokens are counted on this account, as those of a reranker are.
+    pub fn reading(&self, reader: Arc<dyn SpanReader>) -> Arc<dyn SpanReader> {
+        Arc::new(Metered { inner: reader, ledger: Arc::clone(&self.ledger) })
+    }
+
     /// Wraps encoders so that their tokens are counted on this account.
     pub fn metered(&self, encoders: Arc<dyn Encoders>) -> Arc<dyn Encoders> {
         Arc::new(Metered { inner: encoders, ledger: Arc::clone(&self.ledger) })
@@ -158,7 +164,7 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// Wrapper that counts embedded and reranked tokens on a ledger.
+/// Wrapper that counts the tokens that encoders, rerankers and readers read on a ledger.
 struct Metered<T: ?Sized> {
     inner: Arc<T>,
     ledger: Arc<Ledger>,
@@ -233,6 +239,27 @@ impl Reranker for Metered<dyn Reranker> {
         let scored = self.inner.score(query, passages, deadline).await;
         reading.end(&scored, |scored| cost(scored.tokens));
         scored
+    }
+}
+
+#[async_trait]
+impl SpanReader for Metered<dyn SpanReader> {
+    async fn reader_model(&self, deadline: Instant) -> Result<Option<String>, Error> {
+        self.inner.reader_model(deadline).await
+    }
+
+    async fn read_spans(
+        &self,
+        question: &str,
+        passages: Vec<ReadPassage>,
+        deadline: Instant,
+    ) -> Result<PassagesRead, Error> {
+        let cost = |reranked_tokens| Cost { reranked_tokens, ..Cost::default() };
+        let bytes = passages.iter().map(|passage| question.len() + passage.text.len()).sum();
+        let reading = Reading::begin(&self.ledger, bytes, cost);
+        let read = self.inner.read_spans(question, passages, deadline).await;
+        reading.end(&read, |read| cost(read.tokens));
+        read
     }
 }
 

@@ -5,7 +5,7 @@
 pub struct Cost {
     /// Number of tokens that were embedded.
     pub embedded_tokens: u64,
-    /// Number of tokens that a reranker read.
+    /// Number of tokens that a reranker or a reader read.
     pub reranked_tokens: u64,
     /// Number of calls to language models.
     pub model_calls: u64,

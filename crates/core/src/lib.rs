@@ -3,7 +3,8 @@
 //! Ids, documents, chunks, queries, evidence and answers are plain values. The other crates call
 //! each other through traits:
 //!
-//! - models: [`Encoder`], [`Encoders`], [`Generator`], [`Reranker`] and [`MemoryEncoder`]
+//! - models: [`Encoder`], [`Encoders`], [`Generator`], [`Reranker`],
+//!   [`SpanReader`] and [`MemoryEncoder`]
 //! - storage: [`Corpora`], [`Shard`] with its parts [`ShardStore`], [`ShardSearch`] and
 //!   [`ShardAdmin`], [`Retriever`], [`Documents`], [`Tree`], [`GraphMemory`] and [`KeptMemory`]
 //! - judgement: [`Reasoner`], [`Navigator`], [`Planner`], [`Listener`], [`Guide`], [`Memory`] and
@@ -60,6 +61,7 @@ mod shard;
 mod signs;
 mod snapshot;
 mod span;
+mod span_reader;
 mod task;
 mod time;
 mod tree;
@@ -141,6 +143,7 @@ pub use snapshot::{
     SnapshotRetention, SnapshotSummary,
 };
 pub use span::Span;
+pub use span_reader::{FoundSpan, NoReader, PassageRead, PassagesRead, ReadPassage, SpanReader};
 pub use task::{MemoryUse, Task};
 pub use time::Timestamp;
 pub use tree::{

@@ -18,8 +18,7 @@ use burn::tensor::ops::AttentionModuleOptions;
 use serde::Serialize;
 
 use crate::Error;
-use crate::checkpoint::Checkpoint;
-use crate::weights::Parameter;
+use crate::weights::{Parameter, Weights};
 
 const POSITION_TABLE: &str = "embeddings.position_embeddings.weight";
 
@@ -166,8 +165,8 @@ impl BertConfig {
     /// tokens use, because every engine counts positions from 0.
     ///
     /// # Errors
-    /// Returns the errors of [`Checkpoint::values`].
-    pub(crate) fn values(&self, weights: &Checkpoint, name: &str) -> Result<Vec<f32>, Error> {
+    /// Returns the errors of [`Weights::values`].
+    pub(crate) fn values(&self, weights: &dyn Weights, name: &str) -> Result<Vec<f32>, Error> {
         let mut values = weights.values(name)?;
         if name == POSITION_TABLE {
             values.drain(..self.first_position * self.hidden);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::folder::reader::FolderReader;
 use crate::folder::weight_names;
-use crate::weights::{Parameter, broken, check_format, check_names};
+use crate::weights::{Parameter, Weights, broken, check_format, check_names};
 
 /// Maximum size of a safetensors header in bytes. The headers of the largest models take a few
 /// megabytes.
@@ -210,36 +210,6 @@ impl Checkpoint {
         Ok(TensorData::from_bytes_vec(bytes, shape, format))
     }
 
-    /// Reads the values of a tensor as 32-bit floats, without holding its bytes in memory as well.
-    ///
-    /// # Errors
-    /// Returns [`Error::TensorNames`] if the tensor does not exist, [`Error::Unreadable`] if its
-    /// file cannot be read, and [`Error::Broken`] if a value is not finite, because it would spoil
-    /// every vector.
-    pub(crate) fn values(&self, name: &str) -> Result<Vec<f32>, Error> {
-        let stored = self.stored(name)?;
-        let mut values = Vec::with_capacity(stored.shape.iter().product());
-        self.blocks(name, stored, |block| {
-            if !are_finite(block, stored.format) {
-                let found = format!("a value in `{name}` that is not");
-                return Err(broken(&self.files[stored.file].0, "finite numbers", found));
-            }
-            let pairs = || block.as_chunks::<2>().0.iter().copied();
-            match stored.format {
-                Dtype::F16 => values.extend(pairs().map(|pair| f16::from_le_bytes(pair).to_f32())),
-                Dtype::BF16 => {
-                    values.extend(pairs().map(|pair| bf16::from_le_bytes(pair).to_f32()));
-                }
-                // `check` admits only these three formats.
-                _ => {
-                    values.extend(block.as_chunks::<4>().0.iter().copied().map(f32::from_le_bytes))
-                }
-            }
-            Ok(())
-        })?;
-        Ok(values)
-    }
-
     /// Returns whether `is_of_kind` holds for the name of any tensor.
     pub(crate) fn has(&self, is_of_kind: impl Fn(&str) -> bool) -> bool {
         self.tensors.keys().any(|name| is_of_kind(name))
@@ -269,24 +239,20 @@ impl Checkpoint {
     /// # Errors
     /// Returns [`Error::Unreadable`] if a file cannot be read.
     pub(crate) fn add_files_to(&self, hash: &mut blake3::Hasher) -> Result<(), Error> {
-        for (file, handle) in &self.files {
-            let unreadable = |source| Error::Unreadable {
-                file: file.clone(),
-                expected: "the model's weights".to_owned(),
-                source,
-            };
-            let length = handle.metadata().map_err(unreadable)?.len();
+        for file in &self.files {
+            let length = length_of(file)?;
             hash.update(&length.to_le_bytes());
-            let mut block = vec![0; READ_AT_ONCE];
-            for start in (0..length).step_by(READ_AT_ONCE) {
-                let bytes = usize::try_from(length - start)
-                    .map_or(READ_AT_ONCE, |rest| rest.min(READ_AT_ONCE));
-                let block = &mut block[..bytes];
-                handle.read_exact_at(block, start).map_err(unreadable)?;
-                hash.update(block);
-            }
+            add_content(file, length, hash)?;
         }
         Ok(())
+    }
+
+    /// Adds the content of each file to `hash`, without lengths.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unreadable`] if a file cannot be read.
+    pub(crate) fn add_contents_to(&self, hash: &mut blake3::Hasher) -> Result<(), Error> {
+        self.files.iter().try_for_each(|file| add_content(file, length_of(file)?, hash))
     }
 
     /// Returns the number format of a tensor.
@@ -331,6 +297,60 @@ impl Checkpoint {
     fn names(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|(name, _)| name.as_str())
     }
+}
+
+impl Weights for Checkpoint {
+    /// Reads a tensor without holding its bytes in memory as well.
+    fn values(&self, name: &str) -> Result<Vec<f32>, Error> {
+        let stored = self.stored(name)?;
+        let mut values = Vec::with_capacity(stored.shape.iter().product());
+        self.blocks(name, stored, |block| {
+            if !are_finite(block, stored.format) {
+                let found = format!("a value in `{name}` that is not");
+                return Err(broken(&self.files[stored.file].0, "finite numbers", found));
+            }
+            let pairs = || block.as_chunks::<2>().0.iter().copied();
+            match stored.format {
+                Dtype::F16 => values.extend(pairs().map(|pair| f16::from_le_bytes(pair).to_f32())),
+                Dtype::BF16 => {
+                    values.extend(pairs().map(|pair| bf16::from_le_bytes(pair).to_f32()));
+                }
+                // `check` admits only these three formats.
+                _ => {
+                    values.extend(block.as_chunks::<4>().0.iter().copied().map(f32::from_le_bytes))
+                }
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+}
+
+/// Returns the number of bytes of a checkpoint's file.
+fn length_of((name, file): &(String, File)) -> Result<u64, Error> {
+    Ok(file.metadata().map_err(|source| unreadable_weights(name, source))?.len())
+}
+
+/// Adds the first `length` bytes of a checkpoint's file to `hash`.
+fn add_content(
+    (name, file): &(String, File),
+    length: u64,
+    hash: &mut blake3::Hasher,
+) -> Result<(), Error> {
+    let mut block = vec![0; READ_AT_ONCE];
+    for start in (0..length).step_by(READ_AT_ONCE) {
+        let bytes =
+            usize::try_from(length - start).map_or(READ_AT_ONCE, |rest| rest.min(READ_AT_ONCE));
+        let block = &mut block[..bytes];
+        file.read_exact_at(block, start).map_err(|source| unreadable_weights(name, source))?;
+        hash.update(block);
+    }
+    Ok(())
+}
+
+fn unreadable_weights(file: &str, source: std::io::Error) -> Error {
+    let expected = "the model's weights".to_owned();
+    Error::Unreadable { file: file.to_owned(), expected, source }
 }
 
 /// Returns whether all numbers, 32-bit floats, 16-bit floats or bfloat16, are finite.

@@ -6,12 +6,12 @@ use clew_packed_bert::{Kernel, PackedBert, Workspace};
 
 use crate::batch::{BatchBudget, BatchLayout, plan};
 use crate::bert::{self, Bert, BertConfig, BertInput, BertOutput};
-use crate::checkpoint::Checkpoint;
 use crate::dense::Dense;
 use crate::folder::{ModelFolder, Transformer};
 use crate::pooling::Pooling;
 use crate::qwen2::Qwen2;
 use crate::route::{Route, unavailable};
+use crate::weights::Weights;
 use crate::{Error, device};
 
 /// Buffers that one thread keeps between calls.
@@ -89,7 +89,7 @@ impl Engine {
     pub(crate) fn load_bert(
         route: Route,
         config: &BertConfig,
-        weights: &Checkpoint,
+        weights: &dyn Weights,
     ) -> Result<Self, Error> {
         match route {
             Route::Packed(kernel) => load_packed(kernel, config, weights),
@@ -147,23 +147,37 @@ impl Engine {
         texts: &[Tokens<'_>],
         scratch: &mut Scratch,
     ) -> Result<Vec<Vec<f32>>, Error> {
+        self.read_states(texts, scratch, <[f32]>::to_vec)
+    }
+
+    /// Calls `read` with the token states of each of `texts`, `[tokens, hidden]`, and returns the
+    /// results in order.
+    ///
+    /// # Errors
+    /// Returns [`Error::Device`] if the device fails.
+    pub(crate) fn read_states<T>(
+        &self,
+        texts: &[Tokens<'_>],
+        scratch: &mut Scratch,
+        read: impl Fn(&[f32]) -> T,
+    ) -> Result<Vec<T>, Error> {
         match self {
             Self::Packed { model, hidden } => {
-                Ok(packed_states(model, *hidden, texts, scratch)?.map(<[f32]>::to_vec).collect())
+                Ok(packed_states(model, *hidden, texts, scratch)?.map(read).collect())
             }
             Self::Bert { model, device } => {
                 let (states, _) = bert_states(model, device, texts);
                 let [_, _, hidden] = states.dims();
-                let mut padded = rows(states.flatten(1, 2))?;
-                for (states, text) in padded.iter_mut().zip(texts) {
-                    states.truncate(text.ids.len() * hidden);
-                }
-                Ok(padded)
+                let padded = rows(states.flatten(1, 2))?;
+                let of_text = |(states, text): (&Vec<f32>, &Tokens<'_>)| {
+                    read(&states[..text.ids.len() * hidden])
+                };
+                Ok(padded.iter().zip(texts).map(of_text).collect())
             }
             Self::Qwen2 { model, .. } => {
                 let mut states = rows(model.forward(&ids(texts)))?.into_iter();
                 let of_text = |text: &Tokens<'_>| {
-                    states.by_ref().take(text.ids.len()).flatten().collect::<Vec<f32>>()
+                    read(&states.by_ref().take(text.ids.len()).flatten().collect::<Vec<f32>>())
                 };
                 Ok(texts.iter().map(of_text).collect())
             }
@@ -213,7 +227,11 @@ fn rows(values: Tensor<2>) -> Result<Vec<Vec<f32>>, Error> {
     Ok(values.chunks_exact(width).map(<[f32]>::to_vec).collect())
 }
 
-fn load_packed(kernel: Kernel, config: &BertConfig, weights: &Checkpoint) -> Result<Engine, Error> {
+fn load_packed(
+    kernel: Kernel,
+    config: &BertConfig,
+    weights: &dyn Weights,
+) -> Result<Engine, Error> {
     let mut failure = None;
     let mut source = |name: &str| match config.values(weights, name) {
         Ok(values) => Some(values),

@@ -1,11 +1,13 @@
-//! Embedding models, rerankers, language models and memory models, run on CPUs and GPUs.
+//! Embedding models, rerankers, readers, language models and memory models, run on CPUs and GPUs.
 //!
 //! ```text
 //! folder ──► ModelFolder ──► Engine ─────────────┬─► EmbeddingModel
 //!            config.json     packed (x86-64)     │     encode: text      ─► token ids
 //!            tokenizer.json  Burn (portable, GPU)│     embed:  token ids ─► unit vectors
-//!            *.safetensors                       └─► Reranker
-//!                                                      score:  question, passages ─► scores
+//!            *.safetensors                       ├─► Reranker
+//!                                                │     score:  question, passages ─► scores
+//!                             with an adapter    └─► Reader
+//!                                                      read:   question, passages ─► spans
 //! folder ──► decoder::Decoder                          step:   token ids ─► logits
 //! folder ──► memory::MemoryModel                       read:   token ids ─► memory, logits
 //! folder, texts ──► memory::training::Trainer          run:    ─► folder
@@ -16,6 +18,8 @@
 //! | BERT        | [`EmbeddingModel`], [`RerankerModel`] | packed, Burn | packed; on Burn padded |
 //! | XLM-RoBERTa | [`EmbeddingModel`], [`RerankerModel`] | packed, Burn | packed; on Burn padded |
 //! | Qwen2       | [`EmbeddingModel`]                    | Burn         | packed                 |
+//!
+//! A BERT is also the base of a [`ReaderModel`].
 //!
 //! [`EmbeddingModel::load`] reads a sentence-transformers folder. It refuses a folder that is
 //! incomplete, inconsistent or of another kind before it computes anything. The same BERT weights
@@ -45,6 +49,7 @@ pub mod memory;
 mod options;
 mod pooling;
 mod qwen2;
+mod reader;
 mod reranker;
 mod roofline;
 mod route;
@@ -60,5 +65,6 @@ pub use language_model::LanguageModel;
 pub use options::{
     DeviceChoice, LanguageModelOptions, ModelOptions, PathChoice, Precision, PrecisionChoice,
 };
+pub use reader::{EncodedWindow, ReaderCard, ReaderModel, SpanScore, TrainingData, WindowScore};
 pub use reranker::RerankerModel;
 pub use roofline::Roofline;

@@ -19,7 +19,7 @@ use crate::folder::reader::FolderReader;
 use crate::folder::{TOKENIZER, check_vocabulary, read_bert};
 use crate::pooling::Pooling;
 use crate::route::Route;
-use crate::weights::Parameter;
+use crate::weights::{Parameter, Weights};
 use crate::{EncodedPair, Error, ModelOptions, Scratch, device};
 
 /// Cross-encoder in memory, shared by all threads that use it: a BERT or an XLM-RoBERTa with a

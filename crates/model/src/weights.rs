@@ -15,6 +15,17 @@ pub(crate) struct Parameter {
     pub(crate) shape: Vec<usize>,
 }
 
+/// Source of the values of parameters.
+pub(crate) trait Weights {
+    /// Returns the values of a parameter, in 32-bit floats.
+    ///
+    /// # Errors
+    /// Returns [`Error::TensorNames`] if the parameter does not exist, [`Error::Unreadable`] if its
+    /// file cannot be read, and [`Error::Broken`] if a value is not finite, because it would spoil
+    /// every result.
+    fn values(&self, name: &str) -> Result<Vec<f32>, Error>;
+}
+
 /// Refuses `files` whose tensors, named `stored`, are not exactly the `parameters`.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ mod redis_server;
 mod s3_server;
 mod tiny_bert;
 mod tiny_decoder;
+mod tiny_reader;
 
 pub use authority::{Authority, IssuedFiles, Validity};
 pub use faulty_store::{Fault, FaultyStore};
@@ -26,3 +27,4 @@ pub use tiny_bert::{
     write_tiny_reranker,
 };
 pub use tiny_decoder::{write_tiny_decoder, write_tiny_memory_model};
+pub use tiny_reader::write_tiny_reader;

@@ -3,7 +3,7 @@
 use clew_core::Span;
 use tokenizers::ModelWrapper;
 
-use crate::framed::{self, EncodedPair, EncodedText, Framed, PairFrame};
+use crate::framed::{self, EncodedPair, EncodedText, Framed, PairFrame, Token};
 use crate::{Error, TextTokenizer, WordPieceTokenizer};
 
 /// Tokenizer of an encoder: word pieces for BERT, a unigram model for XLM-RoBERTa, byte pairs for
@@ -73,6 +73,17 @@ impl EncoderTokenizer {
         self.framed().spans(text)
     }
 
+    /// Returns the special tokens before and after a text.
+    pub fn special_ids(&self) -> (&[u32], &[u32]) {
+        self.framed().special_ids()
+    }
+
+    /// Returns the first tokens of `text`, at most `most`, without special tokens around it. Stops
+    /// reading soon after the last of them. Their ranges are those of [`Self::spans`].
+    pub fn tokens(&self, text: &str, most: usize) -> Vec<Token> {
+        self.framed().tokens(text, most)
+    }
+
     fn framed(&self) -> &Framed {
         match self {
             Self::WordPiece(tokenizer) => tokenizer.framed(),
@@ -130,6 +141,24 @@ mod tests {
         let byte_pairs = EncoderTokenizer::try_new("t.json", byte_pairs).unwrap();
         assert!(matches!(byte_pairs, EncoderTokenizer::Text(_)));
         assert_eq!((word_piece.special_tokens(), byte_pairs.special_tokens()), (2, 0));
+    }
+
+    #[test]
+    fn tokens_have_the_ids_and_the_spans_of_the_text_and_end_where_enough_are_read() {
+        let json = clew_testkit::tiny_tokenizer().to_string();
+        let tokenizer = EncoderTokenizer::try_new("t.json", json.as_bytes()).unwrap();
+        // More than is tokenised at once.
+        let text = format!("née Zoë{}", " a".repeat(35_000));
+        let spans = tokenizer.spans(&text);
+        let (before, after) = tokenizer.special_ids();
+        for most in [0, 1, 5, 33_000] {
+            let tokens = tokenizer.tokens(&text, most);
+            let ids = tokens.iter().map(|token| token.id);
+            let framed = [before.to_vec(), ids.collect(), after.to_vec()].concat();
+            assert_eq!(framed, tokenizer.encode(&text, most + 2).ids);
+            assert!(tokens.iter().map(|token| &token.span).eq(&spans[..most]));
+        }
+        assert_eq!(tokenizer.tokens("a b", 5).len(), 2);
     }
 
     #[test]

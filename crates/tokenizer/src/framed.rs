@@ -30,6 +30,15 @@ pub struct EncodedPair {
     pub truncated: bool,
 }
 
+/// Token of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Token id.
+    pub id: u32,
+    /// Byte range of the text that the token stands for.
+    pub span: Span,
+}
+
 /// Tokenizer of the `tokenizers` library that accepts every text, with the special tokens that it
 /// puts around one.
 pub(crate) struct Framed {
@@ -150,6 +159,11 @@ impl Framed {
         (self.prefix.len(), self.suffix.len())
     }
 
+    /// Returns the special tokens before and after a text.
+    pub(crate) fn special_ids(&self) -> (&[u32], &[u32]) {
+        (&self.prefix, &self.suffix)
+    }
+
     pub(crate) fn special_tokens(&self) -> usize {
         self.prefix.len() + self.suffix.len()
     }
@@ -222,17 +236,30 @@ impl Framed {
     }
 
     pub(crate) fn spans(&self, text: &str) -> Vec<Span> {
-        let mut spans = Vec::new();
+        self.tokens(text, usize::MAX).into_iter().map(|token| token.span).collect()
+    }
+
+    /// Returns the first tokens of `text`, at most `most`, without special tokens around it.
+    pub(crate) fn tokens(&self, text: &str, most: usize) -> Vec<Token> {
+        let mut tokens = Vec::new();
         let mut start = 0;
         for piece in pieces(text, PIECE_BYTES, self.piece_length) {
+            if tokens.len() >= most {
+                break;
+            }
             let encoding = self.tokenizer.encode(piece, false);
             let encoding =
                 encoding.expect("the kinds of tokenizer that are taken accept every text");
-            let offsets = encoding.get_offsets().iter();
-            spans.extend(offsets.map(|&(from, to)| Span::new(start + from, start + to)));
+            let ids = encoding.get_ids().iter().zip(encoding.get_offsets());
+            tokens.extend(
+                ids.take(most - tokens.len()).map(|(&id, &(from, to))| Token {
+                    id,
+                    span: Span::new(start + from, start + to),
+                }),
+            );
             start += piece.len();
         }
-        spans
+        tokens
     }
 }
 

@@ -16,7 +16,7 @@ pub use counted::{TokenCounter, estimated_beginning, estimated_spans};
 pub use encoder::{EncoderTokenizer, PairTokenizer};
 pub use error::Error;
 pub use estimate::estimate_tokens;
-pub use framed::{EncodedPair, EncodedText};
+pub use framed::{EncodedPair, EncodedText, Token};
 pub use learning::learn_byte_pairs;
 pub use text::{SpecialTokens, TextStream, TextTokenizer};
 pub use word_piece::WordPieceTokenizer;

@@ -7,7 +7,7 @@ use burn::tensor::DType;
 
 use super::{Bert, BertConfig, layer_root};
 use crate::Error;
-use crate::checkpoint::Checkpoint;
+use crate::weights::Weights;
 
 impl Bert {
     /// Loads every parameter from `weights`, on `device` in the number format `dtype`.
@@ -33,11 +33,11 @@ impl Bert {
     /// are its `gamma` and `beta`.
     ///
     /// # Errors
-    /// Returns the errors of [`Checkpoint::values`].
+    /// Returns the errors of [`Weights::values`].
     pub(crate) fn load(
         mut self,
         config: &BertConfig,
-        weights: &Checkpoint,
+        weights: &dyn Weights,
         device: &Device,
         dtype: DType,
     ) -> Result<Self, Error> {
@@ -67,7 +67,7 @@ impl Bert {
 /// a parameter that is not loaded yet would first fill it with random values.
 struct Loader<'a> {
     config: &'a BertConfig,
-    weights: &'a Checkpoint,
+    weights: &'a dyn Weights,
     device: &'a Device,
     dtype: DType,
 }
