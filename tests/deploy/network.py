@@ -13,7 +13,7 @@ from rules import of_kind, pods, selects
 ROLES = ("gateway", "retriever", "memory-encoder", "generator", "graph-builder")
 # What in a program opens connections, and to whom.
 CONNECTORS = {
-    r"Remote(Encoders|MemoryEncoder|Reranker)::(of|shared)": {"memory-encoder"},
+    r"Remote(Encoders|MemoryEncoder|Reader|Reranker)::(of|shared)": {"memory-encoder"},
     r"Remote(Reasoners|Generator)::of": {"generator"},
     r"RemoteGraphBuilders::(of|shared)": {"graph-builder"},
     r"RemoteCorpora::of": {"retriever"},

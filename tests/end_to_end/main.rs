@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 #![allow(clippy::print_stdout, reason = "a seed or a count in the output of a failed test")]
 
+mod answers_in_words;
 mod batch;
 mod budget;
 mod chat;
@@ -40,6 +41,7 @@ mod models;
 mod openai;
 mod pages;
 mod python;
+mod reader;
 mod reembed;
 mod refusals;
 mod replace;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Encoders, Error, Generator, GraphBuilders, MemoryEncoder};
+use clew_core::{Encoders, Error, Generator, GraphBuilders, MemoryEncoder, SpanReader};
 use tokio::sync::OnceCell;
 
 /// Seams that the roles of one process share.
@@ -21,6 +21,9 @@ pub struct SharedSeams {
     /// Model that forms compressed memories. No role offers its own: encoders of several nodes may
     /// have one, and all of them share the work.
     pub memory_encoder: Shared<Arc<dyn MemoryEncoder>>,
+    /// Reader that finds answers in passages. No role offers its own: all encoders that have one
+    /// share the work.
+    pub reader: Shared<Arc<dyn SpanReader>>,
 }
 
 /// A seam that several roles of a process use.

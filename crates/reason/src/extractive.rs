@@ -1,4 +1,4 @@
-//! Reading without a language model: answers consist of sentences of the evidence.
+//! Reading without a language model: answers consist of words or sentences of the evidence.
 
 mod compared;
 mod compose;
@@ -7,6 +7,7 @@ mod event;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod judge;
+mod judged;
 mod leaning;
 mod listener;
 mod matter;
@@ -14,8 +15,10 @@ mod matter;
 mod measured;
 mod navigator;
 mod phrase;
+mod plain;
 mod planner;
 mod question;
+mod reader;
 mod reading;
 mod reckoning;
 mod score;
@@ -32,14 +35,15 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Assignment, Citation, Cost, Embedding, Encoder, Encoders, Error, Evidence, Priority, Reading,
-    Reasoner, Task, TextKind,
+    Assignment, Citation, Cost, Embedding, Encoder, Encoders, Error, Evidence, NoReader, Priority,
+    Reading, Reasoner, SpanReader, Task, TextKind,
 };
 
 pub use self::step::{propose_clues, raise_concerns};
 
 use self::compared::{Compared, phrases};
 use self::judge::THRESHOLD;
+use self::judged::{Judged, Ruled, Told};
 use self::leaning::Leaning;
 use self::matter::Matter;
 use self::question::Question;
@@ -48,20 +52,30 @@ pub(crate) use self::sentence::best_first;
 use self::sentence::{Material, asks};
 use self::verb::in_past;
 
-/// A reader that judges by similarity and words, and answers with quotes.
+/// Whoever reads evidence without a language model: with a small reader, which finds the words that
+/// answer, and by similarity and words, which choose sentences to quote.
 ///
-/// It embeds the question and at most 48 sentences, in two calls of its encoder. The rest takes
-/// about a millisecond for passages of the usual size, and is bounded for any.
+/// The reader reads at most sixteen passages, in one call for most questions and in at most six for
+/// those of several steps or with options. To quote, the question and at most 48 sentences are
+/// embedded, in two calls of the encoder. The rest takes about a millisecond for passages of the
+/// usual size, and is bounded for any.
 #[derive(Clone)]
 pub struct ExtractiveReasoner {
     encoders: Arc<dyn Encoders>,
+    reader: Arc<dyn SpanReader>,
 }
 
 impl ExtractiveReasoner {
-    /// Creates a reader that compares by vectors of the current encoder of `encoders`, whichever
-    /// encoder the evidence was found with.
+    /// Creates a reasoner without a reader: it quotes whole sentences, which it compares by vectors
+    /// of the current encoder of `encoders`, whichever encoder the evidence was found with.
     pub fn new(encoders: Arc<dyn Encoders>) -> Self {
-        Self { encoders }
+        Self::with_reader(encoders, Arc::new(NoReader))
+    }
+
+    /// Creates a reasoner that asks `reader` for the words that answer, and quotes where `reader`
+    /// has no model or the question is in a language that it was not trained on.
+    pub fn with_reader(encoders: Arc<dyn Encoders>, reader: Arc<dyn SpanReader>) -> Self {
+        Self { encoders, reader }
     }
 
     /// Returns the cosine similarities of the texts to the question, in order, and the cost.
@@ -127,30 +141,90 @@ impl Reasoner for ExtractiveReasoner {
     /// The points of a working memory are not read, because they are derived from the evidence.
     ///
     /// # Errors
-    /// Returns the errors of the encoder, and [`clew_core::ErrorKind::Internal`] if a passage's
-    /// text is not as long as its span, because no quote could be located.
+    /// Returns the errors of the encoder and the reader, and [`clew_core::ErrorKind::Internal`] if
+    /// a passage's text is not as long as its span, because no quote could be located.
     async fn read(&self, assignment: &Assignment<'_>, deadline: Instant) -> Result<Reading, Error> {
-        check_spans(assignment.evidence)?;
         if assignment.task == Task::Summarise {
+            check_spans(assignment.evidence)?;
             return Ok(summary::summarise(assignment.evidence));
         }
+        Ok(self.judged(assignment, deadline).await?.reading)
+    }
+}
+
+impl ExtractiveReasoner {
+    /// Reads evidence for the answer to a question.
+    async fn judged(
+        &self,
+        assignment: &Assignment<'_>,
+        deadline: Instant,
+    ) -> Result<Judged, Error> {
+        check_spans(assignment.evidence)?;
         let evidence = without_echoes(assignment);
         let assignment = &Assignment { evidence: &evidence, ..*assignment };
         let matter = Matter::of(assignment.question);
         let leaning = Leaning::of(assignment.question, &matter, assignment.asked_at);
         self.read_for(assignment, &matter, &leaning, deadline).await
     }
-}
 
-impl ExtractiveReasoner {
-    /// Reads for what the question asks.
+    /// Reads for what the question asks: by the rules for its form, or else in the words that the
+    /// reader finds, or else by quotes.
     async fn read_for(
         &self,
         assignment: &Assignment<'_>,
         matter: &Matter,
         leaning: &Leaning,
         deadline: Instant,
-    ) -> Result<Reading, Error> {
+    ) -> Result<Judged, Error> {
+        let mut by_rules = None;
+        if *matter != Matter::Fact {
+            let make =
+                |compared: &Compared<'_, '_>| (compared.ruled(matter), compared.quoted(None));
+            match self.compare(assignment, matter, leaning, make, deadline).await? {
+                None => return Ok(Judged::of(nothing_to_read())),
+                Some((Some(Ruled { reading, yields: false }), _)) => {
+                    return Ok(Judged::of(reading));
+                }
+                found => by_rules = found,
+            }
+        }
+        match self.words_for(assignment, matter, leaning, deadline).await? {
+            Told::Read(judged) => Ok(match by_rules {
+                None => judged,
+                Some((ruled, quoted)) => {
+                    let ruled = ruled.map(|ruled| ruled.reading);
+                    either(judged, ruled, quoted.cost)
+                }
+            }),
+            Told::Quotes { reason, cost } => {
+                let mut reading = match by_rules {
+                    Some((ruled, quoted)) => ruled.map_or(quoted, |ruled| ruled.reading),
+                    None => {
+                        let make = |compared: &Compared<'_, '_>| compared.quoted(None);
+                        let quoted = self.compare(assignment, matter, leaning, make, deadline);
+                        quoted.await?.unwrap_or_else(nothing_to_read)
+                    }
+                };
+                reading.cost += cost;
+                if !reason.is_empty() {
+                    reading.rationale =
+                        format!("read for quotes, because {reason}: {}", reading.rationale);
+                }
+                Ok(Judged::of(reading))
+            }
+        }
+    }
+
+    /// Compares the sentences of the evidence with the question, and returns what `make` makes of
+    /// that; `None` if there are no sentences.
+    async fn compare<T>(
+        &self,
+        assignment: &Assignment<'_>,
+        matter: &Matter,
+        leaning: &Leaning,
+        make: impl FnOnce(&Compared<'_, '_>) -> T,
+        deadline: Instant,
+    ) -> Result<Option<T>, Error> {
         let topic = matter.topic(assignment.question);
         let asked = match matter {
             // Statements about the things counted are in the past tense.
@@ -163,7 +237,7 @@ impl ExtractiveReasoner {
         let weights = Weights::new(&asked, &material.sentences);
         let sentences = score::promising(&material, &weights, leaning);
         if sentences.is_empty() {
-            return Ok(nothing_to_read());
+            return Ok(None);
         }
         let questions = [vec![topic], phrases(matter)].concat();
         let texts = sentences.iter().map(|sentence| sentence.text.to_owned()).collect();
@@ -178,7 +252,22 @@ impl ExtractiveReasoner {
             cosines: &cosines,
             cost,
         };
-        Ok(compared.reading(matter))
+        Ok(Some(make(&compared)))
+    }
+}
+
+/// Returns what the reader found, or if that is no answer, what the rules found. `compared` is the
+/// cost of the rules, which comes to that of the reader.
+fn either(mut judged: Judged, ruled: Option<Reading>, compared: Cost) -> Judged {
+    match ruled {
+        Some(mut ruled) if judged.reading.text.is_empty() && !ruled.text.is_empty() => {
+            ruled.cost += judged.reading.cost;
+            Judged::of(ruled)
+        }
+        _ => {
+            judged.reading.cost += compared;
+            judged
+        }
     }
 }
 

@@ -1,24 +1,27 @@
 //! Reading, navigation and planning over evidence, with and without a language model.
 //!
-//! [`ExtractiveReasoner`] works without a language model. Its answers quote the evidence, or are
-//! computed from statements that they quote as well, so they can be incomplete but not invented.
-//! [`prompted::Prompted`] asks a model for the same steps, and for the other steps of judgement
-//! that the memory mechanisms take.
+//! [`ExtractiveReasoner`] works without a language model. Its answers are words of the evidence,
+//! which a small model finds (a [`clew_core::SpanReader`]), or whole sentences of it, or are
+//! computed from statements. The sentences are cited in each case, so answers can be incomplete or
+//! mistaken but not invented. [`prompted::Prompted`] asks a model for the same steps, and for the
+//! other steps of judgement that the memory mechanisms take.
 //!
 //! # Steps without a model
 //!
-//! - Judge and answer: [`ExtractiveReasoner`]. It cannot tell relevance from entailment, see below.
+//! - Judge and answer: [`ExtractiveReasoner`]. With a reader it judges whether words answer.
+//!   Without one it cannot tell relevance from entailment, see below.
 //! - Choose a child in a tree: [`ExtractiveReasoner`], by the child's summary and the passages that
 //!   a search found below it. It cannot reason from a summary to what is below it.
 //! - Read a leaf of a tree: [`ExtractiveReasoner`], like any passage. It cannot combine the leaf
 //!   with what was read on the way to it.
-//! - Judge evidence and say what is missing: [`ExtractiveReasoner`] reads the evidence, and names
-//!   the words of the question that occur nowhere in it. It cannot tell a missing fact from a
-//!   missing word.
+//! - Judge evidence and say what is missing: [`ExtractiveReasoner`] reads the evidence. With a
+//!   reader it names what is left of a question of several steps, a name that it found and has not
+//!   read about, or the words of the question that no likely answer covers. Without one, these are
+//!   the words that occur nowhere in the evidence.
 //! - Name the entities of a question: [`ExtractiveReasoner`] takes titles, names and numbers,
 //!   otherwise topics. It cannot resolve a pronoun or a description.
-//! - Choose entities to look at: [`ExtractiveReasoner`], by their names. It cannot see that one
-//!   entity leads to another.
+//! - Choose entities to look at: [`ExtractiveReasoner`] takes those that are missing by name, then
+//!   by the similarity of their names. It cannot see otherwise that one entity leads to another.
 //! - Summarise evidence: [`ExtractiveReasoner`] takes the sentences that stand for most of it. It
 //!   cannot tell what matters for the task.
 //! - Fuse descriptions of a relation: [`ExtractiveReasoner`] joins them. It cannot say once what
@@ -28,7 +31,8 @@
 //! - Reword a question, imagine a passage, list key points: [`ExtractiveReasoner`], from words and
 //!   sentences that are there. It cannot tell the meanings of an ambiguous question apart.
 //! - Propose clues: [`propose_clues`]. It cannot say what the outline does not say.
-//! - Raise concerns: [`raise_concerns`]. It cannot doubt what a point says.
+//! - Raise concerns: [`ExtractiveReasoner`] reads the points as it reads evidence, and
+//!   [`raise_concerns`] compares words without a reader. Neither can doubt what a point says.
 //! - Update and merge points: [`ExtractiveReasoner`], by their entities and words. It cannot draw
 //!   conclusions.
 //! - Compute with dates, count, add up: [`ExtractiveReasoner`], see below. It cannot recognise an
@@ -42,7 +46,45 @@
 //!
 //! Asking questions about a segment, and judging answers, have no counterpart.
 //!
-//! # How `ExtractiveReasoner` reads
+//! # How `ExtractiveReasoner` reads with a reader
+//!
+//! 1. *Show* the reader the sixteen best passages, at most 64 KiB together, each with its title, or
+//!    for a turn of a conversation with the role of who speaks and the day. Of a question of more
+//!    than 48 words, the last sentences are asked.
+//! 2. *Unite* what it finds. The probability that words at a place answer is the probability that
+//!    their passage answers, times how likely they are beside the best words there. The same words
+//!    at several places add up, as if each place was wrong by itself (noisy-or). Case, articles,
+//!    marks and the writing of amounts make no difference: "€5,000" is "5000 EUR". A text that
+//!    stands in two passages counts once. Words whose sentence has none of the question's names,
+//!    and no pronoun that may mean them, are less probable.
+//! 3. *Take steps*, if a description of somebody or something is in the question. "Where was the
+//!    director of Titanic born?" is asked as it stands, and also as "Who is the director of
+//!    Titanic?" and then "Where was James Cameron born?" Each step is one more reading, at most
+//!    four, of at most eight passages. The probabilities of the steps are multiplied.
+//! 4. *Judge* by the probability of the best words. Below 0.5 the answer is empty.
+//! 5. *Answer* with the words, and cite the sentence around them with its exact bytes. A time such
+//!    as "yesterday" becomes the day that it means in a passage with a time.
+//!
+//! The form of the question decides what is said of several likely words:
+//!
+//! - *Which things, who are, list*: all of them, "A, B and C", in the order of the passages.
+//! - *One thing*: the best. If documents with times say different things, all of them with their
+//!   days, the newest first; only the newest or oldest if the question asks about now or before.
+//! - *Yes or no*: only if a sentence says it in the question's own words, "Maria doesn't lead the
+//!   team." Otherwise sentences are quoted, as without a reader.
+//! - *Why, how something is or is done*: sentences are quoted.
+//! - *A or B*: the option that the words are. "Which is older, A or B?" is read as a question about
+//!   each option, and the days or measures are compared. If that cannot be, sentences are quoted.
+//!
+//! The reader was trained on English. A question in another language, told by its script and its
+//! most frequent words, is answered by quotes, and the rationale says so. A summary is always made
+//! of sentences. The rules for [forms of questions](#forms-of-questions) go first; statements that
+//! say a number, days, and what the assistant said are quoted only if the reader finds no words.
+//!
+//! The probability that decides is set by calibration on development data (`clew eval reading
+//! --calibrate`), and never on questions that results are reported for.
+//!
+//! # How `ExtractiveReasoner` reads without a reader
 //!
 //! 1. *Read* the ten best passages, at most 16 KiB of each, sentence by sentence. Sentences of more
 //!    than 400 characters are read in pieces. Duplicates are dropped, and turns in which the user
@@ -92,10 +134,10 @@
 //! questions these rules take up and answer correctly, on the public half of LongMemEval's
 //! questions, with their evidence given and a similarity of words alone.
 //!
-//! # Calibration
+//! # Calibration without a reader
 //!
-//! The confidence is a logistic function of three features that mean the same in any corpus and for
-//! any mode of search:
+//! The confidence of quotes is a logistic function of three features that mean the same in any
+//! corpus and for any mode of search:
 //!
 //! | feature | coefficient |
 //! |---|---|

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Account, Encoders, Guide, Reasoner};
+use clew_core::{Account, Encoders, Guide, Reasoner, SpanReader};
 
 use crate::ExtractiveReasoner;
 use crate::prompted::Prompted;
@@ -12,8 +12,13 @@ use crate::prompted::Prompted;
 pub enum ModelOrRules {
     /// A language model.
     Model(Prompted),
-    /// Extractive rules: they choose sentences of the evidence, which the current encoder compares.
-    Rules(Arc<dyn Encoders>),
+    /// Extractive rules: they choose words and sentences of the evidence.
+    Rules {
+        /// Encoders, of which the current one compares sentences.
+        encoders: Arc<dyn Encoders>,
+        /// Reader that finds the words that answer, if there is one.
+        reader: Arc<dyn SpanReader>,
+    },
 }
 
 impl ModelOrRules {
@@ -21,7 +26,7 @@ impl ModelOrRules {
     pub fn reasoner(&self, account: &Account) -> Arc<dyn Reasoner> {
         match self {
             Self::Model(prompted) => Arc::new(prompted.on_account(account)),
-            Self::Rules(encoders) => Arc::new(extractive(encoders, account)),
+            Self::Rules { encoders, reader } => Arc::new(extractive(encoders, reader, account)),
         }
     }
 
@@ -29,11 +34,16 @@ impl ModelOrRules {
     pub fn guide(&self, account: &Account) -> Arc<dyn Guide> {
         match self {
             Self::Model(prompted) => Arc::new(prompted.on_account(account)),
-            Self::Rules(encoders) => Arc::new(extractive(encoders, account)),
+            Self::Rules { encoders, reader } => Arc::new(extractive(encoders, reader, account)),
         }
     }
 }
 
-fn extractive(encoders: &Arc<dyn Encoders>, account: &Account) -> ExtractiveReasoner {
-    ExtractiveReasoner::new(account.metered(Arc::clone(encoders)))
+fn extractive(
+    encoders: &Arc<dyn Encoders>,
+    reader: &Arc<dyn SpanReader>,
+    account: &Account,
+) -> ExtractiveReasoner {
+    let (encoders, reader) = (Arc::clone(encoders), Arc::clone(reader));
+    ExtractiveReasoner::with_reader(account.metered(encoders), account.reading(reader))
 }

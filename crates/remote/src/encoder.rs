@@ -1,5 +1,5 @@
 //! Clients of encoders on other nodes, which implement the traits `Encoder`, `Encoders`,
-//! `MemoryEncoder` and `Reranker` of `clew-core` over pools of encoder services.
+//! `MemoryEncoder`, `Reranker` and `SpanReader` of `clew-core` over pools of encoder services.
 //!
 //! ```text
 //! embed ─► batches ─► Dispatcher: assigns batches ─────┬─► Session ══ stream ══► encoder
@@ -25,6 +25,7 @@ mod memory;
 mod model;
 mod model_pool;
 mod options;
+mod reader;
 mod remote_encoder;
 mod remote_encoders;
 mod reranker;
@@ -34,6 +35,7 @@ mod shared;
 pub use config::RemoteEncoderConfig;
 pub use memory::RemoteMemoryEncoder;
 pub use options::RemoteEncoderOptions;
+pub use reader::RemoteReader;
 pub use remote_encoder::RemoteEncoder;
 pub use remote_encoders::RemoteEncoders;
 pub use reranker::RemoteReranker;

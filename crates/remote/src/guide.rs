@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use clew_core::{
     Account, Budget, ChildChoice, Clues, Concerns, Cost, Encoders, EntityChoice, Error, Evidence,
     Findings, GeneratorIdentity, Guide, LeafReading, Listener, MemoryPoint, MergedPoint, Named,
-    Navigator, Planner, PointChanges, Reasoner, Reasoners, Reflection, Rewording, TimeRange,
-    Timestamp, Triage,
+    Navigator, Planner, PointChanges, Reasoner, Reasoners, Reflection, Rewording, SpanReader,
+    TimeRange, Timestamp, Triage,
 };
 use clew_node::Node;
 use clew_reason::ModelOrRules;
@@ -34,6 +34,7 @@ const BELIEVED_UNTOLD: Duration = Duration::from_secs(10);
 pub struct RemoteReasoners {
     generators: Pool,
     encoders: Arc<dyn Encoders>,
+    reader: Arc<dyn SpanReader>,
     shared: Option<Arc<dyn ReplyCache>>,
     known: Arc<Mutex<Option<Known>>>,
 }
@@ -48,13 +49,18 @@ struct Known {
 }
 
 impl RemoteReasoners {
-    /// Connects to the generators of the node's cluster. Without a language model, the current
-    /// encoder of `encoders` compares texts.
+    /// Connects to the generators of the node's cluster. Without a language model, `reader` finds
+    /// words that answer, and the current encoder of `encoders` compares texts.
     ///
     /// # Errors
     /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
-    pub async fn of(node: &Node, encoders: Arc<dyn Encoders>) -> Result<Self, Error> {
-        Ok(Self::over(generators(node).await?, encoders, Some(SharedReplies::of(node))))
+    pub async fn of(
+        node: &Node,
+        encoders: Arc<dyn Encoders>,
+        reader: Arc<dyn SpanReader>,
+    ) -> Result<Self, Error> {
+        let shared = Some(SharedReplies::of(node));
+        Ok(Self::over(generators(node).await?, encoders, reader, shared))
     }
 
     /// Creates reasoners over `generators`. Replies are cached in this process and, through
@@ -62,9 +68,10 @@ impl RemoteReasoners {
     pub fn over(
         generators: Pool,
         encoders: Arc<dyn Encoders>,
+        reader: Arc<dyn SpanReader>,
         shared: Option<Arc<dyn ReplyCache>>,
     ) -> Self {
-        Self { generators, encoders, shared, known: Arc::default() }
+        Self { generators, encoders, reader, shared, known: Arc::default() }
     }
 
     async fn known(&self, deadline: Instant) -> Result<Known, Error> {
@@ -95,7 +102,8 @@ impl RemoteReasoners {
                 }
             }
             (Err(error), _) if error.reason() == "NO_MODEL" => {
-                let judge = ModelOrRules::Rules(Arc::clone(&self.encoders));
+                let (encoders, reader) = (Arc::clone(&self.encoders), Arc::clone(&self.reader));
+                let judge = ModelOrRules::Rules { encoders, reader };
                 Known { judge, model: None, budget: Budget::default(), until }
             }
             (Err(_), Some(before)) => {

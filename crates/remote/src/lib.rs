@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Encoders, MemoryEncoder, Reranker ─► RemoteEncoders, RemoteMemoryEncoder … ─┐
+//! SpanReader                        ─► RemoteReader                          ─┤
 //! Reasoners, Generator              ─► RemoteReasoners, RemoteGenerator      ─┼─► pool ═► services
 //! GraphBuilders                     ─► RemoteGraphBuilders                   ─┤
 //! Corpora, Shard                    ─► RemoteCorpora                         ─┘
@@ -27,7 +28,7 @@ mod replies;
 pub use corpora::RemoteCorpora;
 pub use encoder::{
     RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions, RemoteEncoders, RemoteMemoryEncoder,
-    RemoteReranker,
+    RemoteReader, RemoteReranker,
 };
 pub use generator::RemoteGenerator;
 pub use graph_builder::{GraphBuilderRpc, RemoteGraphBuilders};

@@ -104,17 +104,14 @@ impl Pool {
     /// Returns [`ErrorKind::Exhausted`] with a retry delay if all serving members are full, and
     /// [`ErrorKind::Unavailable`] with the reason `NO_PEER` if none is serving.
     pub fn pick(&self, units: usize) -> Result<PooledPeer, Error> {
-        self.pick_but(units, &[])
+        self.pick_among(units, |_| true)
     }
 
-    /// Picks a place like [`Self::pick`], but not on the peers with the names `without`.
-    fn pick_but(&self, units: usize, without: &[String]) -> Result<PooledPeer, Error> {
+    /// Picks a place like [`Self::pick`], but only on members that `may` take it.
+    fn pick_among(&self, units: usize, may: impl Fn(&Peer) -> bool) -> Result<PooledPeer, Error> {
         let members = self.members();
-        let mut serving: Vec<&Peer> = members
-            .iter()
-            .filter(|peer| peer.state() == PeerState::Serving)
-            .filter(|peer| !without.iter().any(|name| name == peer.name()))
-            .collect();
+        let mut serving: Vec<&Peer> =
+            members.iter().filter(|peer| peer.state() == PeerState::Serving && may(peer)).collect();
         // Equals come in random order, so that an idle pool warms all of its members.
         serving.sort_by_cached_key(|peer| (peer.in_flight(), fastrand::u32(..)));
         let mut refused = None;
@@ -129,6 +126,28 @@ impl Pool {
             }
         }
         Err(refused.unwrap_or_else(|| self.no_peer_error()))
+    }
+
+    /// Returns the members that are serving. If none is, waits for one as long as configured.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Unavailable`] with the reason `NO_PEER` if none is serving by then.
+    pub async fn serving(&self, deadline: Instant) -> Result<Vec<Peer>, Error> {
+        let patience = deadline.min(Instant::now() + self.inner.options.reach.config.wait());
+        let mut backoff = Backoff::new(TRY_PAUSES.0, TRY_PAUSES.1);
+        loop {
+            let members = self.members();
+            let serving = members.iter().filter(|peer| peer.state() == PeerState::Serving);
+            let serving: Vec<Peer> = serving.cloned().collect();
+            if !serving.is_empty() {
+                return Ok(serving);
+            }
+            let pause = backoff.next_delay();
+            if Instant::now() + pause >= patience {
+                return Err(self.no_peer_error());
+            }
+            tokio::time::sleep(pause).await;
+        }
     }
 
     /// Has a member do `units` of work that may be repeated. If it fails in a way that another
@@ -150,6 +169,24 @@ impl Pool {
     where
         F: Future<Output = Result<T, Error>>,
     {
+        self.call_among(units, deadline, |_| true, call).await
+    }
+
+    /// Has a member do work like [`Self::call`], but only a member that `may` do it. No other
+    /// member counts as serving.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::call`].
+    pub async fn call_among<T, F>(
+        &self,
+        units: usize,
+        deadline: Instant,
+        may: impl Fn(&Peer) -> bool,
+        call: impl Fn(Channel) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
         let config = &self.inner.options.reach.config;
         let doing = format!("calling one of the {}", self.inner.name);
         let patience = deadline.min(Instant::now() + config.wait());
@@ -158,7 +195,8 @@ impl Pool {
         let mut tries = 0;
         loop {
             let pause = backoff.next_delay();
-            let failed = match self.pick_but(units, &tried) {
+            let is_untried = |peer: &Peer| !tried.iter().any(|name| name == peer.name());
+            let failed = match self.pick_among(units, |peer| is_untried(peer) && may(peer)) {
                 Ok(place) => {
                     tries += 1;
                     tried.push(place.peer.name().to_owned());

@@ -46,7 +46,12 @@ use RequiredData::{Chunks, Graph, Tree};
 /// All strategies; the first is the default.
 pub static STRATEGIES: [StrategyEntry; 27] = [
     listed(&Direct, Chunks, "1 search, 1 call", "searches once and reads the best passages"),
-    listed(&Linked, Graph, "1 search, 1 call", "follows names from the best passages to others"),
+    listed(
+        &Linked,
+        Graph,
+        "1 to 3 searches, 1 to 5 calls",
+        "follows names from the best passages to others, and searches for what is missing",
+    ),
     listed(
         &MemWalker::DEPTH_FIRST,
         Tree,

@@ -67,8 +67,8 @@
 //!
 //! # Limits
 //!
-//! - It makes one step. If three or four hops are needed, the passages in between must be among the
-//!   three best by themselves.
+//! - It makes one step by links. If three or four hops are needed, the passages in between must be
+//!   among the three best by themselves, or the navigator must name what is missing.
 //! - It does not see that two names mean one thing unless the graph does: "the First Lady", a
 //!   maiden name, an inflected form.
 //! - It does not pass through hubs: a name that hundreds of segments mention distinguishes nothing.
@@ -91,7 +91,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, DocumentId, EntityKey, EntityNode, Error, Evidence, GraphQuery, SegmentId, TraceEvent,
+    Answer, DocumentId, EntityKey, EntityNode, Error, Evidence, GraphQuery, Reading, SegmentId,
+    TraceEvent,
 };
 
 pub use self::weights::{COSINE_SHARE, HUB_SEGMENTS, LINK_WEIGHT, MOST_SOURCES, NAMED_BONUS};
@@ -100,7 +101,8 @@ use self::link::{Candidate, Target, names_of, wanted};
 use self::passage::{Link, Passages};
 use crate::admitted::Admitted;
 use crate::direct::DEFAULT_K;
-use crate::work::{Work, overlap};
+use crate::pool::Pool;
+use crate::work::{Work, overlap, supports_an_answer};
 use crate::{AnswerObserver, Question, Seams, Strategy};
 
 /// Number of passages that the search finds. 30 to 200 rank equally well. With more, more of the
@@ -113,6 +115,9 @@ const MAX_NAMES: (usize, usize) = (32, 256);
 /// Maximum number of segments that are read to find out where links lead.
 const MAX_TARGETS: usize = 200;
 
+/// Maximum number of searches for what is missing after the first search and its links.
+const MOST_HOPS: usize = 2;
+
 /// Strategy that ranks passages by themselves and by the best passage that names what they are
 /// about: graph retrieval for chains of facts without a language model.
 ///
@@ -122,12 +127,15 @@ const MAX_TARGETS: usize = 200;
 /// full if the name is its title, otherwise divided by the number of segments that mention the
 /// name, if they are at most [`HUB_SEGMENTS`].
 ///
+/// If that does not answer the question, it searches for what the navigator finds missing, such as
+/// a name that was found on the way, and reads again, at most twice.
+///
 /// This is QRMeM's bipartite graph of entities and segments, walked one step, with HippoRAG's node
 /// specificity as weights. On four public multi-hop sets (2WikiMultihopQA, HotpotQA, MuSiQue twice;
 /// 201 questions) the first five passages hold everything needed for 71.5 percent of the questions,
 /// against 34.3 for reciprocal rank fusion, and for 68.5 percent if scores are known of only 100
-/// passages, as here. It makes one step, so it misses chains of three and four hops, different
-/// names for one thing, and names that everything mentions. `linked.rs` has the details.
+/// passages, as here. It makes one step by links, so it misses chains of three and four hops,
+/// different names for one thing, and names that everything mentions. `linked.rs` has the details.
 #[derive(Clone, Copy, Debug)]
 pub struct Linked;
 
@@ -153,8 +161,42 @@ impl Strategy for Linked {
         link(&mut work, &admitted, &named, &mut passages).await?;
         let evidence = best(&work, passages, k);
         let reading = work.read(&evidence).await?;
+        let reading = hop(&mut work, evidence, k, reading).await?;
         Ok(work.conclude(reading))
     }
+}
+
+/// Searches for what the navigator finds missing, and reads what is found together with `evidence`,
+/// until a reading answers, nothing new is missing, or [`MOST_HOPS`] searches were made.
+async fn hop(
+    work: &mut Work<'_>,
+    mut evidence: Vec<Evidence>,
+    k: usize,
+    mut reading: Reading,
+) -> Result<Reading, Error> {
+    let mut asked: Vec<String> = vec![work.question.text.clone()];
+    while !supports_an_answer(&reading) && !evidence.is_empty() && asked.len() <= MOST_HOPS {
+        let read = work.within_tokens(&evidence);
+        let navigator = work.seams.navigator;
+        let judged = navigator.judge(&work.question.text, read, work.deadline()).await?;
+        work.spend(judged.cost);
+        let missing = judged.missing.trim().to_owned();
+        work.trace(TraceEvent::Reflected {
+            suffices: judged.suffices,
+            reason: judged.reasoning,
+            missing: judged.missing,
+        });
+        if judged.suffices || missing.is_empty() || asked.contains(&missing) {
+            break;
+        }
+        let found = work.search(work.query(missing.clone(), k)).await?;
+        asked.push(missing);
+        let mut pool = Pool::default();
+        [evidence, found].into_iter().for_each(|ranking| pool.add(ranking, 1.0));
+        evidence = pool.best(k);
+        reading = work.read(&evidence).await?;
+    }
+    Ok(reading)
 }
 
 /// Returns the entities that the question names, and gives documents with these titles their bonus.

@@ -9,7 +9,7 @@ use clew_generator::GeneratorConfig;
 use clew_graph_builder::GraphBuilderConfig;
 use clew_http::HttpConfig;
 use clew_mcp::McpConfig;
-use clew_memory_encoder::{EncoderConfig, MemoryModelConfig, RerankerConfig};
+use clew_memory_encoder::{EncoderConfig, MemoryModelConfig, ReaderConfig, RerankerConfig};
 use clew_node::NodeConfig;
 use clew_remote::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, StorageConfig};
@@ -49,6 +49,8 @@ pub struct RolesConfig {
     pub memory_model: MemoryModelConfig,
     /// Settings for reranking.
     pub reranker: RerankerConfig,
+    /// Settings for reading passages for answers.
+    pub reader: ReaderConfig,
     /// Settings for shards.
     pub retriever: RetrieverConfig,
     /// Limits and settings for requests of clients.
@@ -76,6 +78,7 @@ impl Default for RolesConfig {
             encoder: EncoderConfig::default(),
             memory_model: MemoryModelConfig::default(),
             reranker: RerankerConfig::default(),
+            reader: ReaderConfig::default(),
             retriever: RetrieverConfig::default(),
             gateway: GatewayConfig::default(),
             http: HttpConfig::default(),

@@ -43,7 +43,8 @@ impl RunningNode {
         let encoders: Arc<dyn Encoders> = Arc::new(models.encoders.clone());
         let memory_encoder = models.memory_encoder();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let judgement = Judgement::load(&roles.generator, Arc::clone(&encoders), None).await?;
+        let (judged, reader) = (Arc::clone(&encoders), models.reader.seam());
+        let judgement = Judgement::load(&roles.generator, judged, reader, None).await?;
         let model = judgement.model.clone();
         let graph_builders = clew_graph_builder::builder(&roles.graph_builder, model, None)?;
         let seams = ShardSeams {
@@ -92,8 +93,8 @@ impl RunningNode {
 /// Returns [`ErrorKind::WrongState`] if the embedding model is missing, and the errors of
 /// [`Models::load`].
 pub async fn load_models(config: &RolesConfig) -> Result<Models, Error> {
-    let RolesConfig { encoder, memory_model, reranker, .. } = config;
-    Models::load(model_folder(encoder)?, encoder, memory_model, reranker).await
+    let RolesConfig { encoder, memory_model, reranker, reader, .. } = config;
+    Models::load(model_folder(encoder)?, encoder, memory_model, reranker, reader).await
 }
 
 /// Loads only the embedding models and starts their workers.
@@ -106,7 +107,10 @@ pub async fn load_encoders(config: &EncoderConfig) -> Result<EncoderPools, Error
 }
 
 /// Returns the folder of the embedding model. Returns `None` if the model runs elsewhere.
-fn model_folder(config: &EncoderConfig) -> Result<Option<PathBuf>, Error> {
+///
+/// # Errors
+/// Returns [`ErrorKind::WrongState`] if the model is missing.
+pub fn model_folder(config: &EncoderConfig) -> Result<Option<PathBuf>, Error> {
     if !config.needs_folder() {
         return Ok(None);
     }

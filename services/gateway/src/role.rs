@@ -10,7 +10,7 @@ use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
 use clew_remote::{
     GraphBuilderRpc, RemoteCorpora, RemoteEncoderConfig, RemoteEncoders, RemoteGraphBuilders,
-    RemoteMemoryEncoder, RemoteReasoners, RemoteReranker,
+    RemoteMemoryEncoder, RemoteReader, RemoteReasoners, RemoteReranker,
 };
 
 use crate::cluster_service::ClusterRpc;
@@ -78,8 +78,9 @@ async fn seams(
     remote_encoder: RemoteEncoderConfig,
 ) -> Result<GatewaySeams, Error> {
     let encoders = RemoteEncoders::shared(node, remote_encoder).await?;
+    let reader = RemoteReader::shared(node).await?;
     Ok(GatewaySeams {
-        reasoners: Arc::new(RemoteReasoners::of(node, Arc::clone(&encoders)).await?),
+        reasoners: Arc::new(RemoteReasoners::of(node, Arc::clone(&encoders), reader).await?),
         encoders,
         graph_builders: RemoteGraphBuilders::shared(node).await?,
         memory_encoder: RemoteMemoryEncoder::shared(node).await?,

@@ -2,7 +2,7 @@
 //! rules.
 //!
 //! ```text
-//!                               ┌─► reasoner ─► encoder, or
+//!                               ┌─► reasoner ─► encoder and reader, or
 //! other nodes ─► GeneratorRpc ──┤      │
 //!                               └─► language model: endpoints, LocalGenerator
 //! ```

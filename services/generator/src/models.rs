@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_core::{Account, Budget, Encoders, Error, Generator, Guide, Reasoner, Reasoners};
+use clew_core::{
+    Account, Budget, Encoders, Error, Generator, Guide, Reasoner, Reasoners, SpanReader,
+};
 use clew_endpoint::{Endpoint, EndpointConfig, Fallback};
 use clew_reason::ModelOrRules;
 use clew_reason::prompted::{Prompted, ReplyCache};
@@ -47,20 +49,22 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Loads the configured language model. Without one, extractive rules choose sentences of the
-    /// evidence, and the current encoder of `encoders` compares them. Replies are cached in this
-    /// process and, through `shared`, on the nodes that share that cache.
+    /// Loads the configured language model. Without one, extractive rules choose words of the
+    /// evidence, which `reader` finds, and sentences, which the current encoder of `encoders`
+    /// compares. Replies are cached in this process and, through `shared`, on the nodes that share
+    /// that cache.
     ///
     /// # Errors
     /// Returns the errors of [`model`].
     pub async fn load(
         config: &GeneratorConfig,
         encoders: Arc<dyn Encoders>,
+        reader: Arc<dyn SpanReader>,
         shared: Option<Arc<dyn ReplyCache>>,
     ) -> Result<Self, Error> {
         let (model, budget) = (model(config).await?, config.budget.budget());
         let judge = match &model {
-            None => ModelOrRules::Rules(encoders),
+            None => ModelOrRules::Rules { encoders, reader },
             Some(model) => {
                 tracing::info!(model = model.identity().model, "a language model reads evidence");
                 let prompted = Prompted::new(Arc::clone(model)).with_kept_replies(shared);

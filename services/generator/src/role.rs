@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clew_core::{Error, Limits};
 use clew_node::{Node, NodeServer};
 use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
-use clew_remote::{RemoteEncoderConfig, RemoteEncoders, SharedReplies};
+use clew_remote::{RemoteEncoderConfig, RemoteEncoders, RemoteReader, SharedReplies};
 
 use crate::counted::troubles;
 use crate::{GeneratorConfig, GeneratorRpc, Judgement};
@@ -27,7 +27,9 @@ pub async fn start(
 ) -> Result<(), Error> {
     config.validate()?;
     let encoders = RemoteEncoders::shared(node, remote_encoder).await?;
-    let judgement = Judgement::load(config, encoders, Some(SharedReplies::of(node))).await?;
+    let reader = RemoteReader::shared(node).await?;
+    let replies = Some(SharedReplies::of(node));
+    let judgement = Judgement::load(config, encoders, reader, replies).await?;
     let model = judgement.model.clone();
     node.seams().generator.offer(model.clone());
     let service = GeneratorRpc::new(Arc::new(judgement), model, Limits::default(), config);

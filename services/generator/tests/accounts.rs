@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::{
     Account, Assignment, Budget, ChunkId, Cost, Encoder, EncoderIdentity, Encoders, Error,
-    Evidence, Limits, Owner, Reading, Reasoners, Span, Version,
+    Evidence, Limits, NoReader, Owner, Reading, Reasoners, Span, Version,
 };
 use clew_endpoint::EndpointConfig;
 use clew_generator::{GeneratorConfig, GeneratorRpc, Judgement};
@@ -84,7 +84,8 @@ impl World {
         let budget = BudgetConfig { calls, ..BudgetConfig::default() };
         let config =
             GeneratorConfig { endpoint: Some(model), budget, ..GeneratorConfig::default() };
-        let judgement = Judgement::load(&config, Arc::new(NoEncoders), None).await.unwrap();
+        let judgement =
+            Judgement::load(&config, Arc::new(NoEncoders), Arc::new(NoReader), None).await.unwrap();
         let model = judgement.model.clone();
         let service = GeneratorRpc::new(Arc::new(judgement), model, Limits::default(), &config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -97,7 +98,7 @@ impl World {
         let options = PeerOptions { service: String::new(), credits: 8, reach };
         let pool = Pool::new("generators", options);
         pool.update(vec![("generator".to_owned(), address.clone())]).await.unwrap();
-        let reasoners = RemoteReasoners::over(pool, Arc::new(NoEncoders), None);
+        let reasoners = RemoteReasoners::over(pool, Arc::new(NoEncoders), Arc::new(NoReader), None);
         Self { endpoint, address, reasoners, serving }
     }
 

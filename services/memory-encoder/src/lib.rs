@@ -13,7 +13,8 @@
 //!
 //! A model behind an endpoint ([`OwnEncoder::Endpoint`]) takes the place of a pool. A reranker, if
 //! configured, computes as encoders do, with a queue and workers of its own, or is behind an
-//! endpoint ([`OwnReranker`]).
+//! endpoint ([`OwnReranker`]). A reader that finds answers in passages ([`OwnReader`]) computes in
+//! the same way, and is loaded after the others.
 //!
 //! If a memory model is configured, a [`MemoryPool`] forms compressed memories of texts, and drafts
 //! clues from them.
@@ -29,6 +30,8 @@ mod models;
 mod pool;
 mod pools;
 mod queue;
+mod reader;
+mod relevance;
 mod reranker;
 mod role;
 pub mod service;
@@ -39,5 +42,6 @@ pub use memory::{MemoryModelConfig, MemoryPool, memory_encoder};
 pub use models::Models;
 pub use pool::EncoderPool;
 pub use pools::{EncoderPools, OwnEncoder};
+pub use reader::{OwnReader, ReaderConfig, ReaderPool};
 pub use reranker::{OwnReranker, RerankerConfig, RerankerPool};
 pub use role::start;

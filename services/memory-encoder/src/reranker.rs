@@ -14,11 +14,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::Instrument;
 
-use crate::EncoderConfig;
 use crate::devices::{Computes, Devices, Names};
+use crate::relevance::Relevance;
+use crate::{EncoderConfig, OwnReader};
 
 /// Section `reranker`: the model that reorders the candidates of a search if the caller asks for
-/// it. Set `model` or `endpoint`, or neither for no reranking.
+/// it. Set `model` or `endpoint`. With neither, the reader reranks by the relevance that it reads,
+/// if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RerankerConfig {
@@ -59,24 +61,33 @@ pub enum OwnReranker {
     Pool(Arc<RerankerPool>),
     /// Behind an endpoint.
     Endpoint(Arc<RerankEndpoint>),
+    /// The reader, if it can be loaded.
+    Reader(Arc<dyn Reranker>),
 }
 
 impl OwnReranker {
-    /// Loads and starts the configured reranker, on the devices that `encoder` names. An endpoint
-    /// that does not answer is not an error here.
+    /// Loads and starts the configured reranker, on the devices that `encoder` names, or takes
+    /// `reader` for it. An endpoint that does not answer is not an error here.
     ///
     /// # Errors
     /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration or the folder cannot be
     /// used, and [`clew_core::ErrorKind::WrongState`] if an API key is not where the configuration
     /// says.
-    pub async fn load(config: &RerankerConfig, encoder: &EncoderConfig) -> Result<Self, Error> {
+    pub async fn load(
+        config: &RerankerConfig,
+        encoder: &EncoderConfig,
+        reader: &OwnReader,
+    ) -> Result<Self, Error> {
         config.validate()?;
         Ok(match (&config.model, &config.endpoint) {
             (Some(folder), _) => {
                 Self::Pool(Arc::new(RerankerPool::load(folder.clone(), encoder).await?))
             }
             (None, Some(config)) => Self::Endpoint(Arc::new(RerankEndpoint::try_new(config)?)),
-            (None, None) => Self::None,
+            (None, None) => match reader {
+                OwnReader::None => Self::None,
+                OwnReader::Pool(_) => Self::Reader(Arc::new(Relevance::by(reader.seam()))),
+            },
         })
     }
 
@@ -86,13 +97,14 @@ impl OwnReranker {
             Self::None => Arc::new(NoReranker),
             Self::Pool(pool) => Arc::clone(pool) as Arc<dyn Reranker>,
             Self::Endpoint(endpoint) => Arc::clone(endpoint) as Arc<dyn Reranker>,
+            Self::Reader(reranker) => Arc::clone(reranker),
         }
     }
 
-    /// Returns a readable description, or `None` if there is no reranker.
+    /// Returns a readable description, or `None` if there is none beside the reader.
     pub fn description(&self) -> Option<String> {
         match self {
-            Self::None => None,
+            Self::None | Self::Reader(_) => None,
             Self::Pool(pool) => Some(format!("`{}`, in this process", pool.model.name)),
             Self::Endpoint(endpoint) => Some(format!("`{}`, behind an endpoint", endpoint.model())),
         }
@@ -118,7 +130,7 @@ impl OwnReranker {
     fn pool(&self) -> Option<&RerankerPool> {
         match self {
             Self::Pool(pool) => Some(pool),
-            Self::None | Self::Endpoint(_) => None,
+            Self::None | Self::Endpoint(_) | Self::Reader(_) => None,
         }
     }
 }

@@ -19,12 +19,14 @@ pub fn start(
 ) -> Stop {
     let endpoint = EncoderEndpoint::of_pools(&models.encoders, config.stream_batches)
         .with_memory(models.memory.clone())
-        .with_reranker(models.reranker.seam());
+        .with_reranker(models.reranker.seam())
+        .with_reader(models.reader.seam());
     server.add(endpoint.service());
     models.watch(node.health());
     let shown = models.clone();
     node.parts().add_all(move || shown.nodes());
     node.seams().encoders.offer(Arc::new(models.encoders.clone()));
+    models.reader.prepare();
     Box::new(move |_deadline| {
         Box::pin(async move {
             endpoint.leave();

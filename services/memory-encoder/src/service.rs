@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clew_core::{
-    Embedding, Encoder, Error, ErrorKind, Limits, MemoryEncoder, NoMemoryModel, NoReranker,
-    Reranker, Scored,
+    Embedding, Encoder, Error, ErrorKind, Limits, MemoryEncoder, NoMemoryModel, NoReader,
+    NoReranker, PassagesRead, Reranker, Scored, SpanReader,
 };
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::convert::corpus::encoder_to_wire;
@@ -42,8 +42,8 @@ const COUNT_PATIENCE: Duration = Duration::from_secs(30);
 const NOTICE: Duration = Duration::from_millis(250);
 /// Interval of checks that a connection's client is still there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// Time limit of a call without a deadline, for reranking passages.
-const RERANK_PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of a call without a deadline, for reranking or reading passages.
+const READING_PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum number of open streams on one connection. A caller needs one, besides health and
 /// description.
 const STREAMS_PER_CONNECTION: u32 = 64;
@@ -84,6 +84,7 @@ pub struct EncoderEndpoint {
     models: Arc<[OfferedModel]>,
     memory: Option<Arc<MemoryPool>>,
     reranker: Arc<dyn Reranker>,
+    reader: Arc<dyn SpanReader>,
     stream_batches: usize,
     leaving: Arc<watch::Sender<bool>>,
 }
@@ -98,8 +99,8 @@ impl EncoderEndpoint {
     pub fn new(models: Vec<OfferedModel>, stream_batches: usize) -> Self {
         let leaving = Arc::new(watch::Sender::new(false));
         let stream_batches = stream_batches.max(1);
-        let reranker = Arc::new(NoReranker);
-        Self { models: models.into(), memory: None, reranker, stream_batches, leaving }
+        let (reranker, reader) = (Arc::new(NoReranker), Arc::new(NoReader));
+        Self { models: models.into(), memory: None, reranker, reader, stream_batches, leaving }
     }
 
     /// Returns the model with that fingerprint, or the current one if the fingerprint is empty.
@@ -138,11 +139,28 @@ impl EncoderEndpoint {
         self
     }
 
+    /// Offers a reader as well.
+    #[must_use]
+    pub fn with_reader(mut self, reader: Arc<dyn SpanReader>) -> Self {
+        self.reader = reader;
+        self
+    }
+
     async fn try_rerank(&self, request: Request<wire::RerankRequest>) -> Result<Scored, Error> {
-        let deadline = of_request(&request, RERANK_PATIENCE);
+        let deadline = of_request(&request, READING_PATIENCE);
         let request = request.into_inner();
         let (query, passages) = convert::rerank_from_wire(request, &Limits::default())?;
         self.reranker.score(&query, passages, deadline).await
+    }
+
+    async fn try_read(
+        &self,
+        request: Request<wire::ReadSpansRequest>,
+    ) -> Result<PassagesRead, Error> {
+        let deadline = of_request(&request, READING_PATIENCE);
+        let request = request.into_inner();
+        let (question, passages) = convert::reading_from_wire(request, &Limits::default())?;
+        self.reader.read_spans(&question, passages, deadline).await
     }
 
     fn memory(&self) -> Result<&Arc<MemoryPool>, Status> {
@@ -315,7 +333,7 @@ impl EncoderService for EncoderEndpoint {
         &self,
         request: Request<wire::DescribeRerankerRequest>,
     ) -> Result<Response<wire::DescribeRerankerResponse>, Status> {
-        let deadline = of_request(&request, RERANK_PATIENCE);
+        let deadline = of_request(&request, READING_PATIENCE);
         let described = self.reranker.reranker_model(deadline).await;
         // The absence of a reranker is a normal answer, so it is not logged.
         let model = described.and_then(|model| model.ok_or_else(NoReranker::refusal));
@@ -329,6 +347,26 @@ impl EncoderService for EncoderEndpoint {
     ) -> Result<Response<wire::RerankResponse>, Status> {
         let scored = self.try_rerank(request).await.map_err(|error| to_status(&error))?;
         Ok(Response::new(convert::scored_to_wire(scored)))
+    }
+
+    async fn describe_reader(
+        &self,
+        request: Request<wire::DescribeReaderRequest>,
+    ) -> Result<Response<wire::DescribeReaderResponse>, Status> {
+        let deadline = of_request(&request, READING_PATIENCE);
+        let described = self.reader.reader_model(deadline).await;
+        // The absence of a reader is a normal answer, so it is not logged.
+        let model = described.and_then(|model| model.ok_or_else(NoReader::refusal));
+        let model = model.map_err(|error| to_status(&error))?;
+        Ok(Response::new(wire::DescribeReaderResponse { model }))
+    }
+
+    async fn read_spans(
+        &self,
+        request: Request<wire::ReadSpansRequest>,
+    ) -> Result<Response<wire::ReadSpansResponse>, Status> {
+        let read = self.try_read(request).await.map_err(|error| to_status(&error))?;
+        Ok(Response::new(convert::read_to_wire(read)))
     }
 
     async fn generate_clues(

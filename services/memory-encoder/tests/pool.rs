@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use clew_core::{Encoder, Encoders, ErrorKind, Priority, TextKind};
 use clew_endpoint::EmbeddingConfig;
-use clew_memory_encoder::{EncoderConfig, EncoderPool, EncoderPools, OwnReranker, RerankerConfig};
+use clew_memory_encoder::{
+    EncoderConfig, EncoderPool, EncoderPools, OwnReader, OwnReranker, RerankerConfig,
+};
 use clew_model::EmbeddingModel;
 use clew_testkit::{ModelEndpoint, TinyBert, write_tiny_reranker};
 
@@ -117,7 +119,7 @@ async fn reranker(encoder: &EncoderConfig) -> (OwnReranker, tempfile::TempDir) {
     std::fs::create_dir(&model).unwrap();
     write_tiny_reranker(&model, 5).unwrap();
     let config = RerankerConfig { model: Some(model), endpoint: None };
-    (OwnReranker::load(&config, encoder).await.unwrap(), folder)
+    (OwnReranker::load(&config, encoder, &OwnReader::None).await.unwrap(), folder)
 }
 
 #[tokio::test]
@@ -165,9 +167,9 @@ async fn more_passages_than_the_queue_holds_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn where_no_reranker_is_configured_there_is_none() {
-    let own =
-        OwnReranker::load(&RerankerConfig::default(), &EncoderConfig::default()).await.unwrap();
+async fn without_a_reranker_and_a_reader_there_is_none() {
+    let (none, encoder) = (RerankerConfig::default(), EncoderConfig::default());
+    let own = OwnReranker::load(&none, &encoder, &OwnReader::None).await.unwrap();
     assert_eq!(own.seam().reranker_model(soon()).await.unwrap(), None);
     let refused = own.seam().score("q", vec!["p".to_owned()], soon()).await.unwrap_err();
     assert_eq!((refused.kind(), refused.reason()), (ErrorKind::WrongState, "NO_RERANKER"));

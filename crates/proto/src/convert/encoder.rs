@@ -1,5 +1,7 @@
 //! Conversions of the messages of `clew.encoder.v1`.
 
+mod reader;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ use super::query::{cost_from_wire, cost_to_wire, task_from_wire, task_to_wire};
 use crate::corpus::v1::EncoderIdentity as WireIdentity;
 use crate::encoder::v1 as wire;
 use crate::status::{code_of, kind_of, reason_from_wire};
+
+pub use reader::{READ_BYTES, read_from_wire, read_to_wire, reading_from_wire, reading_to_wire};
 
 /// Maximum bytes of one text of a batch.
 pub const TEXT_BYTES: usize = 1 << 20;

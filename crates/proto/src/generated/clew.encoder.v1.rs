@@ -321,6 +321,73 @@ pub struct RerankResponse {
     #[prost(uint64, tag = "2")]
     pub tokens: u64,
 }
+/// Request of DescribeReader.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeReaderRequest {}
+/// Response of DescribeReader.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeReaderResponse {
+    /// Name of the model.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+}
+/// Request of ReadSpans.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadSpansRequest {
+    /// The question, at most 16 KiB. Only as much of its beginning counts as the model reads of a question.
+    #[prost(string, tag = "1")]
+    pub question: ::prost::alloc::string::String,
+    /// Passages: 1 to 200, together at most 3 MiB, headings included.
+    #[prost(message, repeated, tag = "2")]
+    pub passages: ::prost::alloc::vec::Vec<ReadPassage>,
+}
+/// Passage to read for an answer.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadPassage {
+    /// What is known of the passage beside its text, such as the title of its document; may be empty. It is read, and no
+    /// answer is found in it.
+    #[prost(string, tag = "1")]
+    pub heading: ::prost::alloc::string::String,
+    /// Text of the passage. If it is longer than the model reads at once, it is read in windows that overlap.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+}
+/// Response of ReadSpans.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadSpansResponse {
+    /// Result for each passage, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub passages: ::prost::alloc::vec::Vec<PassageRead>,
+    /// Tokens that were read.
+    #[prost(uint64, tag = "2")]
+    pub tokens: u64,
+}
+/// Result of reading a passage.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PassageRead {
+    /// Calibrated probability that the passage answers the question, 0 to 1.
+    #[prost(float, tag = "1")]
+    pub answers: f32,
+    /// Probability that the passage is about what is asked, 0 to 1; comparable for one question only.
+    #[prost(float, tag = "2")]
+    pub relevance: f32,
+    /// Spans that answer best, best first, at most 5.
+    #[prost(message, repeated, tag = "3")]
+    pub spans: ::prost::alloc::vec::Vec<FoundSpan>,
+}
+/// Words of a passage that may be the answer.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct FoundSpan {
+    /// First byte of the passage's text, at the beginning of a character.
+    #[prost(uint64, tag = "1")]
+    pub start: u64,
+    /// Byte after the last byte, at the end of a character.
+    #[prost(uint64, tag = "2")]
+    pub end: u64,
+    /// Probability that these words are the answer, if the passage answers at all, 0 to 1.
+    #[prost(float, tag = "3")]
+    pub share: f32,
+}
 /// Kind of a text. Some models embed questions and passages differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -398,8 +465,8 @@ pub mod encoder_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Embeds texts, forms compressed memories, drafts clues from them and reranks passages, for other services. Internal:
-    /// gateways, retrievers and generators call it, clients do not.
+    /// Embeds texts, forms compressed memories, drafts clues from them, reranks passages and reads them for answers, for
+    /// other services. Internal: gateways, retrievers and generators call it, clients do not.
     ///
     /// No message is larger than 4 MiB. Every failure carries google.rpc.ErrorInfo with a stable reason and the domain
     /// `clew`. Every call may be repeated.
@@ -646,6 +713,61 @@ pub mod encoder_service_client {
                 .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "Rerank"));
             self.inner.unary(req, path, codec).await
         }
+        /// Describes the reader that finds answers in passages here. Fails with FAILED_PRECONDITION and the reason NO_READER if
+        /// there is none.
+        pub async fn describe_reader(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeReaderRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeReaderResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.encoder.v1.EncoderService/DescribeReader",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.encoder.v1.EncoderService", "DescribeReader"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Reads each passage together with a question, independently of the others, and returns the words of it that may be
+        /// the answer, and how probable it is that there is one. Fails as DescribeReader does, and with RESOURCE_EXHAUSTED if
+        /// too much waits. May be repeated.
+        pub async fn read_spans(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadSpansRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadSpansResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.encoder.v1.EncoderService/ReadSpans",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "ReadSpans"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Drafts clues from a memory, which the server keeps for a while. If the response to a request without a snapshot
         /// says that the memory is missing, repeat the call with its snapshot. Fails as FormMemory does.
         pub async fn generate_clues(
@@ -757,6 +879,25 @@ pub mod encoder_service_server {
             &self,
             request: tonic::Request<super::RerankRequest>,
         ) -> std::result::Result<tonic::Response<super::RerankResponse>, tonic::Status>;
+        /// Describes the reader that finds answers in passages here. Fails with FAILED_PRECONDITION and the reason NO_READER if
+        /// there is none.
+        async fn describe_reader(
+            &self,
+            request: tonic::Request<super::DescribeReaderRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeReaderResponse>,
+            tonic::Status,
+        >;
+        /// Reads each passage together with a question, independently of the others, and returns the words of it that may be
+        /// the answer, and how probable it is that there is one. Fails as DescribeReader does, and with RESOURCE_EXHAUSTED if
+        /// too much waits. May be repeated.
+        async fn read_spans(
+            &self,
+            request: tonic::Request<super::ReadSpansRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadSpansResponse>,
+            tonic::Status,
+        >;
         /// Drafts clues from a memory, which the server keeps for a while. If the response to a request without a snapshot
         /// says that the memory is missing, repeat the call with its snapshot. Fails as FormMemory does.
         async fn generate_clues(
@@ -767,8 +908,8 @@ pub mod encoder_service_server {
             tonic::Status,
         >;
     }
-    /// Embeds texts, forms compressed memories, drafts clues from them and reranks passages, for other services. Internal:
-    /// gateways, retrievers and generators call it, clients do not.
+    /// Embeds texts, forms compressed memories, drafts clues from them, reranks passages and reads them for answers, for
+    /// other services. Internal: gateways, retrievers and generators call it, clients do not.
     ///
     /// No message is larger than 4 MiB. Every failure carries google.rpc.ErrorInfo with a stable reason and the domain
     /// `clew`. Every call may be repeated.
@@ -1112,6 +1253,97 @@ pub mod encoder_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RerankSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.encoder.v1.EncoderService/DescribeReader" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeReaderSvc<T: EncoderService>(pub Arc<T>);
+                    impl<
+                        T: EncoderService,
+                    > tonic::server::UnaryService<super::DescribeReaderRequest>
+                    for DescribeReaderSvc<T> {
+                        type Response = super::DescribeReaderResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeReaderRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EncoderService>::describe_reader(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeReaderSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.encoder.v1.EncoderService/ReadSpans" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadSpansSvc<T: EncoderService>(pub Arc<T>);
+                    impl<
+                        T: EncoderService,
+                    > tonic::server::UnaryService<super::ReadSpansRequest>
+                    for ReadSpansSvc<T> {
+                        type Response = super::ReadSpansResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadSpansRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EncoderService>::read_spans(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadSpansSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -684,7 +684,7 @@ pub struct Cost {
     /// Whether something was left undone because the budget of calls, tokens or time of language models was used up.
     #[prost(bool, tag = "6")]
     pub out_of_budget: bool,
-    /// Tokens that a reranker read: of each candidate, together with the question.
+    /// Tokens that a reranker or a reader read: of each candidate or passage, together with the question.
     #[prost(uint64, tag = "7")]
     pub reranked_tokens: u64,
 }

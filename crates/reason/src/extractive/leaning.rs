@@ -40,6 +40,9 @@ const ASKED_TIME: f32 = 0.12;
 const ASKED_SPEAKER: f32 = 0.2;
 const ITEM: f32 = 0.3;
 const ASKED_RANGE: f32 = 0.15;
+/// Factor for the probability that words answer which somebody else said than the question asks
+/// about, or at quite another time.
+const UNSUITED: f32 = 0.5;
 
 /// Preferences of a question among about equal sentences.
 #[derive(Clone, Debug, Default)]
@@ -95,6 +98,39 @@ impl Leaning {
         let time = material.passages[sentence.passage].evidence.event_time;
         let near = self.range.zip(time).map_or(0.0, |(range, time)| closeness(range, time));
         speaker + item + ASKED_RANGE * near + self.of_time(material, sentence)
+    }
+
+    /// Returns whether the question asks for an item of a list by its number.
+    pub(crate) fn asks_for_item(&self) -> bool {
+        self.item.is_some()
+    }
+
+    /// Returns whether the question asks about the present, so that only the newest of several
+    /// answers counts.
+    pub(crate) fn asks_for_newest(&self) -> bool {
+        self.newest >= ASKED_TIME
+    }
+
+    /// Returns whether the question asks about the past, so that only the oldest of several answers
+    /// counts.
+    pub(crate) fn asks_for_oldest(&self) -> bool {
+        self.newest <= -ASKED_TIME
+    }
+
+    /// Returns how well a passage of this speaker and time suits the question, from a quarter to 1.
+    pub(crate) fn suits(&self, speaker: Speaker, time: Option<Timestamp>) -> f32 {
+        let by_speaker = match (self.speaker, speaker) {
+            (None, _) | (_, Speaker::Other) => 1.0,
+            (Some(sought), speaker) => {
+                if sought == speaker {
+                    1.0
+                } else {
+                    UNSUITED
+                }
+            }
+        };
+        let near = self.range.zip(time).map_or(1.0, |(range, time)| closeness(range, time));
+        by_speaker * (UNSUITED + (1.0 - UNSUITED) * near)
     }
 
     /// Returns what the time of a sentence adds to its score.
@@ -185,6 +221,28 @@ mod tests {
         ] {
             assert_eq!(leaned_to(question, asked_at, &evidence), expected, "{question}");
         }
+    }
+
+    #[test]
+    fn who_said_it_and_when_suits_a_question_or_not() {
+        let of = |question: &str, asked_at: &str| {
+            Leaning::of(question, &Matter::of(question), asked_at.parse().ok())
+        };
+        let asked = of("Which strings did you recommend?", "");
+        assert_eq!(asked.suits(Speaker::Assistant, None), 1.0);
+        assert_eq!(asked.suits(Speaker::User, None), UNSUITED);
+        let asked = of("What did I eat yesterday?", "2024-06-02");
+        let suits = |time: &str| asked.suits(Speaker::User, time.parse().ok());
+        assert_eq!(suits("2024-06-01"), 1.0);
+        assert!(suits("2024-05-01") < 0.6 && suits("2024-05-01") > UNSUITED);
+        let which = |question| {
+            let leaning = of(question, "2024-06-02");
+            (leaning.asks_for_newest(), leaning.asks_for_oldest(), leaning.asks_for_item())
+        };
+        assert_eq!(which("What do I own now?"), (true, false, false));
+        assert_eq!(which("What did I previously own?"), (false, true, false));
+        assert_eq!(which("What do I own?"), (false, false, false));
+        assert!(which("Remind me of the 2nd step that you mentioned.").2);
     }
 
     #[test]

@@ -184,7 +184,8 @@ async fn questions_taken_up_and_answered_rightly() {
         let before = reader
             .read_for(&assignment, &Matter::Fact, &Leaning::default(), deadline)
             .await
-            .unwrap();
+            .unwrap()
+            .reading;
         let after = reader.read(&assignment, deadline).await.unwrap();
         let is_unanswerable = of("question_id").ends_with("_abs");
         let is_right = |reading: &Reading, matter: &Matter| {

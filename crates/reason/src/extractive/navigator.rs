@@ -13,6 +13,7 @@ use clew_text::{one_line, words};
 
 use super::ExtractiveReasoner;
 use super::judge::MAX_WORDS_TOLD;
+use super::judged::Judged;
 use super::question::{Question, WordSet};
 
 /// Weights of a child's summary and of the passages found below it, if both are known. They are
@@ -20,9 +21,9 @@ use super::question::{Question, WordSet};
 /// together.
 const SUMMARY_SHARE: f32 = 0.5;
 const FOUND_SHARE: f32 = 1.0 - SUMMARY_SHARE;
-/// Minimum similarity at which a summary is about the question. Texts about different things have
-/// cosines of about 0 to 0.15 in all-MiniLM-L6-v2.
-const LEAST_SUMMARY_COSINE: f32 = 0.2;
+/// Minimum relevance or similarity at which a summary is about the question. Texts about different
+/// things have cosines of about 0 to 0.15 in all-MiniLM-L6-v2.
+const LEAST_OF_SUMMARY: f32 = 0.2;
 /// Minimum similarity at which an entity's name relates to what is looked for. Lower than that of a
 /// summary: a name is short, and the link that is missing often resembles the question little.
 const LEAST_NAME_COSINE: f32 = 0.05;
@@ -34,37 +35,39 @@ const QUOTATION_MARKS: [(char, char); 4] = [('"', '"'), ('“', '”'), ('„', 
 /// Every step is deterministic, and ties keep the order in which the items are given.
 #[async_trait]
 impl Navigator for ExtractiveReasoner {
-    /// Enters the child with the highest score: half the cosine similarity of its summary to the
-    /// question, half the score of the best passage found below it, or only the similarity if
-    /// nothing was searched.
+    /// Enters the child with the highest score: half the relevance of its summary by the reader,
+    /// half the score of the best passage found below it, or only the relevance if nothing was
+    /// searched. Without a reader for the question, the cosine similarity of summary and question
+    /// takes the place of the relevance.
     ///
     /// It turns back, if it may, when the search found nothing below any child and no summary is
-    /// 0.2 similar to the question. Without a search it never turns back: a summary leaves out too
-    /// much to show that nothing is below it. The working memory changes neither.
+    /// 0.2 relevant or similar. Without a search it never turns back: a summary leaves out too much
+    /// to show that nothing is below it. The working memory changes neither.
     ///
-    /// It embeds the question and the summaries, in two calls of its encoder.
+    /// It reads the summaries in one call of its reader, or embeds the question and the summaries
+    /// in two calls of its encoder.
     async fn choose_child(&self, choice: &ChildChoice, deadline: Instant) -> Result<Triage, Error> {
         choice.check()?;
-        let summaries = choice.summaries.clone();
-        let (cosines, cost) = self.similarities(&choice.question, summaries, deadline).await?;
-        let most_similar = cosines.iter().copied().fold(-1.0, f32::max);
+        let (likeness, cost) = self.likeness(choice, deadline).await?;
+        let of_summaries = &likeness.of_summaries;
+        let greatest = of_summaries.iter().copied().fold(-1.0, f32::max);
         let is_searched = !choice.found.is_empty();
         let is_found = choice.found.iter().any(|found| *found > 0.0);
-        if choice.may_turn_back && is_searched && !is_found && most_similar < LEAST_SUMMARY_COSINE {
+        if choice.may_turn_back && is_searched && !is_found && greatest < LEAST_OF_SUMMARY {
             let reasoning = format!(
-                "nothing that was found for the question is below here, and the most similar summary is \
-                 {most_similar:.2} similar"
+                "nothing that was found for the question is below here, and the most {word} \
+                 summary is {greatest:.2} {word}",
+                word = likeness.word
             );
             return Ok(Triage { reasoning, step: TriageStep::TurnBack, cost });
         }
-        let score = |child: usize, cosine: f32| match choice.found.get(child) {
-            Some(found) => SUMMARY_SHARE * cosine + FOUND_SHARE * found,
-            None => cosine,
+        let score = |child: usize, like: f32| match choice.found.get(child) {
+            Some(found) => SUMMARY_SHARE * like + FOUND_SHARE * found,
+            None => like,
         };
-        let scores = cosines.iter().enumerate().map(|(child, cosine)| score(child, *cosine));
+        let scores = of_summaries.iter().enumerate().map(|(child, like)| score(child, *like));
         let best = best_first(scores).first().map_or(0, |(child, _)| *child);
-        let cosine = cosines.get(best).copied().unwrap_or_default();
-        let reasoning = told(choice, best, cosine);
+        let reasoning = told(choice, best, &likeness);
         Ok(Triage { reasoning, step: TriageStep::Enter(best), cost })
     }
 
@@ -86,24 +89,32 @@ impl Navigator for ExtractiveReasoner {
         Ok(LeafReading { reasoning, answer, cost })
     }
 
-    /// Judges that evidence suffices if [`Reasoner::read`] would answer from it. Otherwise names as
-    /// missing the words of the question that no passage and no title contains, names and numbers
-    /// first, at most five. There may be none, because the words can be there without the answer.
+    /// Judges that evidence suffices if [`Reasoner::read`] would answer from it. Otherwise names
+    /// what is missing:
+    ///
+    /// - If a step of the question was answered, it is the question that is left: "Where was James
+    ///   Cameron born?" for "Where was the director of Titanic born?"
+    /// - Otherwise a name that the reader found and no passage is about, and the words of the
+    ///   question that no sentence covers in which it found something, nor the title above it.
+    /// - Without a reader for the question, the words that no passage and no title contains. There
+    ///   may be none, because the words can be there without the answer.
+    ///
+    /// Names and numbers come first, and there are at most five words.
     async fn judge(
         &self,
         question: &str,
         evidence: &[Evidence],
         deadline: Instant,
     ) -> Result<Reflection, Error> {
-        let reading = self.read(&Assignment::new(question, evidence), deadline).await?;
+        let Judged { reading, missing } =
+            self.judged(&Assignment::new(question, evidence), deadline).await?;
         let suffices = reading.confidence >= reading.threshold;
-        let missing = if suffices { Vec::new() } else { words_missing(question, evidence) };
-        Ok(Reflection {
-            reasoning: reading.rationale,
-            suffices,
-            missing: missing.join(", "),
-            cost: reading.cost,
-        })
+        let missing = match missing {
+            _ if suffices => String::new(),
+            Some(missing) => missing,
+            None => words_missing(question, evidence).join(", "),
+        };
+        Ok(Reflection { reasoning: reading.rationale, suffices, missing, cost: reading.cost })
     }
 
     /// Returns titles in quotation marks, then the names and times that [`clew_graph::extract`]
@@ -116,9 +127,10 @@ impl Navigator for ExtractiveReasoner {
         Ok(Named { texts: entities_of(question), cost: Cost::default() })
     }
 
-    /// Returns the candidates whose names are most similar to the question and the reason together,
-    /// without those that are less than 0.05 similar. The entities that are already known make no
-    /// difference.
+    /// Returns the candidates that the reason names and the question does not, in the order of the
+    /// reason: what is missing may have been found by name (see [`Navigator::judge`]). Then come
+    /// those whose names are most similar to the question and the reason together, without those
+    /// that are less than 0.05 similar. The entities that are already known make no difference.
     ///
     /// It embeds the question with the reason, and the names, in two calls of its encoder.
     async fn choose_entities(
@@ -130,11 +142,18 @@ impl Navigator for ExtractiveReasoner {
         let wanted = format!("{} {}", choice.question, choice.reason);
         let candidates = choice.candidates.clone();
         let (cosines, cost) = self.similarities(wanted.trim(), candidates, deadline).await?;
-        let chosen = best_first(cosines)
+        let similar = best_first(cosines)
             .into_iter()
             .filter(|(_, cosine)| *cosine >= LEAST_NAME_COSINE)
             .map(|(candidate, _)| candidate);
-        Ok((chosen.take(choice.most).collect(), cost))
+        let mut chosen = named_by_reason(choice);
+        for candidate in similar {
+            if !chosen.contains(&candidate) {
+                chosen.push(candidate);
+            }
+        }
+        chosen.truncate(choice.most);
+        Ok((chosen, cost))
     }
 
     /// Returns the question followed by a relation, for each of the three relations most similar to
@@ -191,9 +210,33 @@ fn best_first(scores: impl IntoIterator<Item = f32>) -> Vec<(usize, f32)> {
     ranked
 }
 
+/// How much the summaries of a choice are like its question.
+struct Likeness {
+    of_summaries: Vec<f32>,
+    /// Word for what was measured.
+    word: &'static str,
+}
+
+impl ExtractiveReasoner {
+    /// Measures the summaries by their relevance, or without a reader by their similarity.
+    async fn likeness(
+        &self,
+        choice: &ChildChoice,
+        deadline: Instant,
+    ) -> Result<(Likeness, Cost), Error> {
+        let ChildChoice { question, summaries, .. } = choice;
+        if let Some((of_summaries, cost)) = self.relevance(question, summaries, deadline).await? {
+            return Ok((Likeness { of_summaries, word: "relevant" }, cost));
+        }
+        let (of_summaries, cost) = self.similarities(question, summaries.clone(), deadline).await?;
+        Ok((Likeness { of_summaries, word: "similar" }, cost))
+    }
+}
+
 /// Explains to a person why that child is entered.
-fn told(choice: &ChildChoice, child: usize, cosine: f32) -> String {
-    let summary = format!("its summary is {cosine:.2} similar to the question");
+fn told(choice: &ChildChoice, child: usize, likeness: &Likeness) -> String {
+    let like = likeness.of_summaries.get(child).copied().unwrap_or_default();
+    let summary = format!("its summary is {like:.2} {} to the question", likeness.word);
     let Some(found) = choice.found.get(child) else { return summary };
     let is_better = |other: &f32| other.total_cmp(found) == Ordering::Greater;
     let below = match *found > 0.0 {
@@ -204,6 +247,21 @@ fn told(choice: &ChildChoice, child: usize, cosine: f32) -> String {
         true => format!("its text holds the best passage for the question ({found:.2})"),
     };
     format!("{below}, {summary}")
+}
+
+/// Returns the candidates that the reason names and the question does not, in the order of the
+/// reason.
+fn named_by_reason(choice: &EntityChoice) -> Vec<usize> {
+    let place = |(candidate, name): (usize, &String)| {
+        let is_new = words(name).next().is_some() && !is_part(name, &choice.question);
+        let reason = choice.reason.to_lowercase();
+        let at = reason.find(&name.to_lowercase())?;
+        (is_new && is_part(name, &choice.reason)).then_some((at, candidate))
+    };
+    let mut named: Vec<(usize, usize)> =
+        choice.candidates.iter().enumerate().filter_map(place).collect();
+    named.sort_unstable();
+    named.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
 /// Returns words of the question that no passage contains, including passages that were not read.

@@ -107,19 +107,33 @@ impl Planner for ExtractiveReasoner {
         Ok(named(texts))
     }
 
-    /// Returns the words of the question that no point contains, see [`raise_concerns`].
+    /// Holds the question resolved if the reader finds its answer in the points. Otherwise what is
+    /// missing (see [`clew_core::Navigator::judge`]) is needed about the point that comes nearest
+    /// to an answer, or is a subject of its own if no point does. If nothing is missing by name,
+    /// and without a reader for the question, these are the words of the question that no point
+    /// contains, see [`raise_concerns`].
     async fn concerns(
         &self,
         question: &str,
         points: &[MemoryPoint],
         most: usize,
-        _deadline: Instant,
+        deadline: Instant,
     ) -> Result<(Concerns, Cost), Error> {
-        Ok((raise_concerns(question, points, most), Cost::default()))
+        let Some(read) = self.points_for(question, points, deadline).await? else {
+            return Ok((raise_concerns(question, points, most), Cost::default()));
+        };
+        let missing: Vec<String> = read.missing.into_iter().take(most).collect();
+        let concerns = match read.nearest {
+            _ if read.is_answered => Concerns::Resolved,
+            _ if missing.is_empty() => raise_concerns(question, points, most),
+            Some(point) => Concerns::Local(missing.into_iter().map(|it| (point, it)).collect()),
+            None => Concerns::Global(missing),
+        };
+        Ok((concerns, read.cost))
     }
 
-    /// Returns the concern itself, which is a word or name of the question, unless it was asked
-    /// before.
+    /// Returns the concern itself, which is a word or name of the question, a name that was found,
+    /// or a question, unless it was asked before.
     async fn subquery(
         &self,
         _question: &str,

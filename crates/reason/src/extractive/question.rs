@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::BitOr;
 
-use clew_text::{Term, is_grammar_word, terms};
+use clew_text::{Term, is_grammar_word};
+
+use super::plain::plain_terms;
 
 /// Maximum number of distinct words of a question that are looked for: the capacity of a
 /// [`WordSet`].
@@ -52,7 +54,7 @@ impl Question {
     /// Returns the words that `text` contains in some form.
     pub(crate) fn words_in(&self, text: &str) -> WordSet {
         let mut found = WordSet::default();
-        for term in terms(text) {
+        for term in plain_terms(text) {
             if let Some(place) = self.words.iter().position(|word| word.term == term) {
                 found.0 |= 1 << place;
             }
@@ -82,6 +84,11 @@ impl WordSet {
         self.0 & (1 << place) != 0
     }
 
+    /// Returns the number of words in the set.
+    pub(crate) fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
     /// Returns the words of this set that are not in `other`.
     pub(crate) fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -106,7 +113,10 @@ fn words_of(token: &str, begins_question: bool) -> Vec<Word> {
         return Vec::new();
     }
     let is_name = looks_like_a_name(written, begins_question);
-    terms(written).map(|term| Word { term, written: written.to_owned(), is_name }).collect()
+    // A sign of a currency alone is a word too.
+    let written = if written.is_empty() { token } else { written };
+    let word = |term| Word { term, written: written.to_owned(), is_name };
+    plain_terms(token).into_iter().map(word).collect()
 }
 
 /// Returns whether a word has capital letters or digits. A single capital at the start of the
@@ -149,6 +159,15 @@ mod tests {
         let question = Question::new("Which connections did Zoë lose?");
         let found = question.words_in("zoe was connecting it");
         assert_eq!([0, 1, 2].map(|place| found.holds(place)), [true, true, false]);
+    }
+
+    #[test]
+    fn an_amount_is_found_however_it_is_written() {
+        let question = Question::new("Who approves purchases above 5000 euros?");
+        let found = question.words_in("Purchases over 5,000 EUR need approval by Jonas Weber.");
+        assert_eq!(question.written_without(found, 9), ["above"]);
+        let question = Question::new("What costs $1,200?");
+        assert_eq!(question.words_in("It costs 1200 dollars."), question.words_in("$1,200 costs"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::counting::{Counted, Counting, Sum, Told};
 use super::event::Found;
 use super::joined;
 use super::judge::{Support, THRESHOLD, names_missing};
+use super::judged::Ruled;
 use super::leaning::states_of_speaker;
 use super::matter::Matter;
 use super::question::{Question, WordSet};
@@ -21,20 +22,25 @@ use super::sentence::{Sentence, Speaker};
 const ADVICE_THRESHOLD: f32 = 0.15;
 
 impl<'r, 'a> Compared<'r, 'a> {
-    /// Returns the reading that the matter asks for. If its rules do not apply, reads it like any
-    /// question.
-    pub(super) fn reading(&self, matter: &Matter) -> Reading {
-        let reading = match matter {
-            Matter::Reckoning(reckoning) => self.reckoned(reckoning),
+    /// Returns the reading by the rules for the matter, if they apply.
+    pub(super) fn ruled(&self, matter: &Matter) -> Option<Ruled> {
+        match matter {
+            Matter::Reckoning(reckoning) => {
+                let yields = matches!(reckoning, Reckoning::When { .. });
+                Some(Ruled { reading: self.reckoned(reckoning)?, yields })
+            }
             Matter::Counting(counting) => self.counted(counting),
-            Matter::Advice => self.advised(),
-            Matter::Recollection | Matter::Fact => None,
-        };
-        reading.unwrap_or_else(|| self.quoted(None))
+            Matter::Advice => Some(Ruled { reading: self.advised()?, yields: false }),
+            Matter::Recollection => {
+                let yields = !self.leaning.asks_for_item();
+                Some(Ruled { reading: self.quoted(None), yields })
+            }
+            Matter::Fact => None,
+        }
     }
 
     /// Returns the sentences that answer, beginning with the sentence `leads` if it is given.
-    fn quoted(&self, leads: Option<usize>) -> Reading {
+    pub(super) fn quoted(&self, leads: Option<usize>) -> Reading {
         let is_sought = |s: &Sentence<'_>| self.leaning.is_sought(self.material, s);
         let is_told = self.sentences.iter().any(|sentence| is_sought(sentence));
         let support = self.support(self.sentences, &self.cosines[0], is_told);
@@ -150,10 +156,12 @@ impl<'r, 'a> Compared<'r, 'a> {
     }
 
     /// Counts or adds up, or quotes the statement that says the number.
-    fn counted(&self, counting: &Counting) -> Option<Reading> {
+    fn counted(&self, counting: &Counting) -> Option<Ruled> {
         // The price of something is often said one sentence after its name.
         let by_passage = match counting {
-            Counting::Sum(sum) if !sum.parts.is_empty() => return self.added(sum),
+            Counting::Sum(sum) if !sum.parts.is_empty() => {
+                return self.added(sum).map(|reading| Ruled { reading, yields: false });
+            }
             Counting::Sum(_) => true,
             Counting::Number(_) => false,
         };
@@ -164,10 +172,12 @@ impl<'r, 'a> Compared<'r, 'a> {
         let ranked: Vec<usize> = self.counted_among(counting);
         let told: Vec<Told<'_>> = ranked.iter().map(|&index| self.told(index)).collect();
         match counting.counted(&told)? {
-            Counted::Said(said) => Some(self.quoted(Some(ranked[said]))),
+            Counted::Said(said) => {
+                Some(Ruled { reading: self.quoted(Some(ranked[said])), yields: true })
+            }
             Counted::Made(said, which) => {
                 let which: Vec<usize> = which.into_iter().map(|place| ranked[place]).collect();
-                Some(self.said(&said, &which, confidence))
+                Some(Ruled { reading: self.said(&said, &which, confidence), yields: false })
             }
         }
     }

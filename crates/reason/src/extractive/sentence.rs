@@ -12,7 +12,7 @@ use super::question::{Question, WordSet};
 /// Maximum number of passages read. Answers are seldom ranked lower.
 pub(crate) const MAX_PASSAGES: usize = 10;
 /// Maximum number of bytes of a passage that are read: several windows of any encoder.
-const MAX_PASSAGE_BYTES: usize = 16 * 1024;
+pub(crate) const MAX_PASSAGE_BYTES: usize = 16 * 1024;
 /// Maximum number of characters of a sentence; a longer one is split. Most of an answer's length.
 const MAX_SENTENCE_CHARS: usize = 400;
 
@@ -52,7 +52,8 @@ pub(crate) enum Speaker {
 }
 
 impl Speaker {
-    fn of(evidence: &Evidence) -> Self {
+    /// Returns the speaker of a passage.
+    pub(crate) fn of(evidence: &Evidence) -> Self {
         let heading = |role: SpeakerRole| {
             let rest = evidence.text.strip_prefix(role.as_str());
             evidence.span.start == 0 && rest.is_some_and(|rest| rest.starts_with(": "))
@@ -67,7 +68,7 @@ impl Speaker {
     }
 
     /// Returns the length, in bytes, of the heading that names the speaker.
-    fn heading(self) -> usize {
+    pub(crate) fn heading(self) -> usize {
         match self {
             Self::User => SpeakerRole::User.as_str().len() + 2,
             Self::Assistant => SpeakerRole::Assistant.as_str().len() + 2,
@@ -203,7 +204,7 @@ fn read_part(text: &str) -> &str {
 
 /// Splits `text[span]`, without white space around it, into pieces of bounded length, between words
 /// if there are several. Returns nothing if it is only white space.
-fn pieces(text: &str, span: Span) -> Vec<Span> {
+pub(crate) fn pieces(text: &str, span: Span) -> Vec<Span> {
     let mut pieces = Vec::new();
     let mut rest = trimmed(text, span);
     while !rest.is_empty() {

@@ -68,6 +68,13 @@ pub(super) fn past(word: &str) -> Option<&'static str> {
     Some(PAST[place].1)
 }
 
+/// Returns whether a lower-case word looks like a verb in the past tense.
+pub(super) fn is_past(word: &str) -> bool {
+    // "Need" and "red" have no verb before the ending.
+    let is_regular = |base: &str| base.len() > 2 && !base.ends_with('e');
+    word.strip_suffix("ed").is_some_and(is_regular) || PAST.iter().any(|(_, past)| *past == word)
+}
+
 /// Returns `text` with the verbs in the list put into the past tense.
 pub(super) fn in_past(text: &str) -> String {
     let word = |word: &str| {
@@ -86,5 +93,6 @@ mod tests {
         assert!(PAST.is_sorted());
         assert_eq!(in_past("I buy a harp and  play"), "I bought a harp and  play");
         assert_eq!(in_past("Which harp did I buy?"), "Which harp did I bought?");
+        assert!(is_past("bought") && is_past("played") && !is_past("buy") && !is_past("need"));
     }
 }

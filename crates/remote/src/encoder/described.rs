@@ -58,4 +58,9 @@ impl<T: Clone> Described<T> {
         *known = Some(Known { model: model.clone(), until: Instant::now() + believed });
         Ok(model)
     }
+
+    /// Empties the cache.
+    pub(crate) async fn forget(&self) {
+        *self.known.lock().await = None;
+    }
 }

@@ -130,6 +130,50 @@ async fn a_call_waits_a_while_for_the_first_member() {
 }
 
 #[tokio::test]
+async fn serving_members_are_waited_for_and_told() {
+    let mut patient = options(10);
+    patient.reach.config.wait_ms = 20_000;
+    let pool = Pool::new("workers", patient);
+    let waiting = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.serving(soon()).await }
+    });
+    let (a, b) = (TestServer::start().await, TestServer::start().await);
+    pool.update(members(&[&a])).await.unwrap();
+    let serving = waiting.await.unwrap().unwrap();
+    assert_eq!(serving.iter().map(|peer| peer.name()).collect::<Vec<_>>(), ["worker-0"]);
+    let pool = pool_of(&[&a, &b], 10).await;
+    a.say(tonic_health::ServingStatus::NotServing).await;
+    until(&pool.members()[0], PeerState::Draining).await;
+    let serving = pool.serving(soon()).await.unwrap();
+    assert_eq!(serving.iter().map(|peer| peer.name()).collect::<Vec<_>>(), ["worker-1"]);
+
+    let mut impatient = options(10);
+    impatient.reach.config.wait_ms = 50;
+    let nobody = Pool::new("workers", impatient).serving(soon()).await.err().unwrap();
+    assert_eq!((nobody.kind(), nobody.reason()), (ErrorKind::Unavailable, "NO_PEER"));
+}
+
+#[tokio::test]
+async fn a_call_is_made_only_on_members_that_may_take_it() {
+    let (a, b) = (TestServer::start().await, TestServer::start().await);
+    let mut impatient = options(10);
+    impatient.reach.config.wait_ms = 50;
+    let pool = Pool::new("workers", impatient);
+    pool.update(members(&[&a, &b])).await.unwrap();
+    for peer in pool.members().iter() {
+        until(peer, PeerState::Serving).await;
+    }
+    b.allow(8);
+    for _ in 0..8 {
+        pool.call_among(1, soon(), |peer| peer.name() == "worker-1", work).await.unwrap();
+    }
+    assert_eq!((a.calls(), b.calls()), (0, 8));
+    let refused = pool.call_among(1, soon(), |_| false, work).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.reason()), (ErrorKind::Unavailable, "NO_PEER"));
+}
+
+#[tokio::test]
 async fn a_call_that_fails_everywhere_is_given_up() {
     let server = TestServer::start().await;
     let pool = pool_of(&[&server], 10).await;

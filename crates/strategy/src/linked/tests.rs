@@ -269,6 +269,25 @@ async fn a_title_whose_document_is_not_among_its_segments_is_left() {
 }
 
 #[tokio::test]
+async fn what_is_missing_is_searched_for_until_it_is_missing_again() {
+    let mut world = titled();
+    world.reasoner.confidence = 0.1;
+    let missing = |text: &str| Some(text.to_owned());
+    world.navigator.missing = vec![missing("where anna is"), missing("where anna is ")];
+    let there = hit("t", 0, 0.9, None, "anna is in tara");
+    world.retriever.found.insert("where anna is".to_owned(), vec![there]);
+    let answer = ask(&world).await;
+    assert_eq!(answer.outcome, Outcome::NotInMemory);
+    let steps = world.steps();
+    let steps: Vec<&str> = steps[4..].iter().map(String::as_str).collect();
+    let expected =
+        ["reflected false", "searched where anna is 1", "read 5", "reflected false", "judged 0.1"];
+    assert_eq!(steps, expected);
+    // Two readings and two judgements.
+    assert_eq!(answer.cost.model_calls, 2 * 1000 + 2);
+}
+
+#[tokio::test]
 async fn at_most_k_are_read_and_titles_are_shown() {
     let mut world = titled();
     world.question.k = Some(2);

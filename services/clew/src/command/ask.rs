@@ -46,7 +46,7 @@ pub struct AskArgs {
     #[arg(long, value_name = "TOKENS")]
     pub evidence_tokens: Option<u32>,
     /// Use of compressed memories, for strategies that ask them (`memorag`): draft what to search
-    /// for (`clues`), also tell the reader what the answer may be (`hint`), or answer themselves
+    /// for (`clues`), also tell the reasoner what the answer may be (`hint`), or answer themselves
     /// (`answer`).
     #[arg(long, value_enum, default_value_t = MemoryUseChoice::Clues)]
     pub memory_use: MemoryUseChoice,
@@ -66,7 +66,7 @@ pub struct AskArgs {
 pub enum MemoryUseChoice {
     /// Memories draft what to search for.
     Clues,
-    /// Memories also tell the reader what the answer may be.
+    /// Memories also tell the reasoner what the answer may be.
     Hint,
     /// Memories answer themselves, as far as the cited passages support it.
     Answer,
@@ -222,7 +222,7 @@ fn text(answer: &wire::Answer, took: Duration) -> String {
         cost.embedded_tokens,
         match cost.reranked_tokens {
             0 => String::new(),
-            tokens => format!(", {tokens} reranked"),
+            tokens => format!(", {tokens} read with the question"),
         },
         cost.model_calls,
         if cost.out_of_budget { ", which is all that its budget allows" } else { "" }

@@ -4,15 +4,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clew_cluster::{Eviction, RedisHealth};
-use clew_core::{ClockOffset, EncoderIdentity, Encoders, Error, Priority, TextKind, Unusable};
-use clew_memory_encoder::{OwnEncoder, OwnReranker};
+use clew_core::{
+    ClockOffset, EncoderIdentity, Encoders, Error, Priority, ReadPassage, TextKind, Unusable,
+};
+use clew_memory_encoder::{OwnEncoder, OwnReader, OwnReranker};
 use clew_retriever::Probed;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::args::global::GlobalArgs;
-use crate::config::ClewConfig;
-use crate::node::load_encoders;
+use crate::config::{ClewConfig, RolesConfig};
+use crate::node::{load_encoders, model_folder};
 use crate::output::{Output, human};
 
 /// Maximum time for a server to answer.
@@ -111,6 +113,7 @@ async fn machine(global: &GlobalArgs, findings: &mut Findings) {
     findings.add("configuration", State::Ok, "every key is known and in range".to_owned(), "");
     let encoders = models(&config, findings).await;
     reranker(&config, findings).await;
+    reader(&config, findings).await;
     let data_dir = config.roles.data_dir.to_string_lossy();
     if place("data directory", &config, &data_dir, findings).await {
         corpora(&config, &data_dir, encoders.as_deref(), findings).await;
@@ -158,7 +161,9 @@ async fn embeds(own: &OwnEncoder, findings: &mut Findings) {
 async fn reranker(config: &ClewConfig, findings: &mut Findings) {
     let part = "reranker";
     let tried = async {
-        let reranker = OwnReranker::load(&config.roles.reranker, &config.roles.encoder).await?;
+        // What the reader does in its place is tried with the reader.
+        let RolesConfig { reranker, encoder, .. } = &config.roles;
+        let reranker = OwnReranker::load(reranker, encoder, &OwnReader::None).await?;
         let Some(description) = reranker.description() else { return Ok(None) };
         let deadline = Instant::now() + MODEL_PATIENCE;
         let scored = reranker.seam().score(PROBE, vec![PROBE.to_owned()], deadline).await;
@@ -170,6 +175,39 @@ async fn reranker(config: &ClewConfig, findings: &mut Findings) {
         Ok(Some(description)) => findings.add(part, State::Ok, description, ""),
         Err(error) => {
             let advice = "name the folder of a cross-encoder in `reranker.model`, or correct `reranker.endpoint`";
+            findings.fail(part, &error, advice);
+        }
+    }
+}
+
+/// Loads the reader and has it read the probe.
+async fn reader(config: &ClewConfig, findings: &mut Findings) {
+    let part = "reader";
+    // That the folder is missing was found with the embedding model.
+    let Ok(folder) = model_folder(&config.roles.encoder) else { return };
+    let tried = async {
+        let (reader, encoder) = (&config.roles.reader, &config.roles.encoder);
+        let reader = OwnReader::load(reader, folder.as_deref(), encoder).await?;
+        let deadline = Instant::now() + MODEL_PATIENCE;
+        let description = reader.description(deadline).await;
+        let probe = ReadPassage { text: PROBE.to_owned(), ..ReadPassage::default() };
+        let read = match &description {
+            Ok(Some(_)) => reader.seam().read_spans(PROBE, vec![probe], deadline).await.map(drop),
+            Ok(None) | Err(_) => Ok(()),
+        };
+        reader.stop().await;
+        read.and(description)
+    };
+    match tried.await {
+        Ok(Some(description)) => findings.add(part, State::Ok, description, ""),
+        Ok(None) => {
+            let found = "there is none, so answers without a language model quote whole sentences; it needs \
+                         `reader.enabled` and the embedding model all-MiniLM-L6-v2";
+            findings.add(part, State::Ok, found.to_owned(), "");
+        }
+        Err(error) => {
+            let advice =
+                "name the folder of its base in `reader.model`, or set `reader.enabled` to false";
             findings.fail(part, &error, advice);
         }
     }

@@ -77,6 +77,7 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
         .map(|http| http.start(server.services(), tls.clone(), config.roles.mcp))
         .transpose()?;
     health.enter(ProcessPhase::Serving);
+    node.models.reader.prepare();
 
     // Tests and scripts wait for this line.
     eprintln!("listening on {scheme}://{address}");
