@@ -1,13 +1,14 @@
-//! Tests of `clew eval answers`: after a run ends for any reason, neither answers nor verdicts are
-//! requested again. Pages of logs are checked in a browser.
+//! Tests of `clew eval`: after a run of `eval answers` ends for any reason, neither answers nor
+//! verdicts are requested again. Pages of logs are checked in a browser. `eval reading` measures a
+//! reader by itself.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use clew_eval::answers::{AnswerScores, Metric, RecordedOutcome};
+use clew_eval::answers::{AnswerScores, EvidenceReach, Metric, RecordedOutcome};
 use clew_eval::{AnswerCost, AnswerLog, AnswerRecord, RunIdentity};
-use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
+use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest, write_tiny_reader};
 use serde_json::{Value, json};
 
 use crate::harness::{Home, Ran, eventually};
@@ -189,6 +190,146 @@ fn units_keys_mergings_and_uses_of_time_are_measured_in_one_run() {
     assert_eq!(times[..2], ["ignore", "filter"]);
 }
 
+/// Passages of a data set in SQuAD's style: what stands in them, and whether `dog` answers.
+const PASSAGES: [(&str, &str); 3] = [
+    ("The dog lives in the old house by the river.", "dog"),
+    ("The tea lives in the old house by the river.", ""),
+    ("The train lives in the old house by the river.", "train"),
+];
+
+/// Writes questions about [`PASSAGES`].
+fn reading_set(home: &Home) -> PathBuf {
+    let line = |(number, (context, answer)): (usize, &(&str, &str))| {
+        let answers: Vec<Value> = match *answer {
+            "" => Vec::new(),
+            answer => vec![json!({ "text": answer, "start": 4 })],
+        };
+        let line = json!({
+            "id": format!("q{number}"), "source": "river", "title": "River_house",
+            "context": context, "question": "who lives in the old house by the river?",
+            "answers": answers,
+        });
+        format!("{line}\n")
+    };
+    home.write("squad2_dev.jsonl", PASSAGES.iter().enumerate().map(line).collect::<String>())
+}
+
+/// Reads JSON Lines, by id.
+fn by_id(text: &str, id: &str) -> Vec<(String, Value)> {
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut lines: Vec<_> =
+        lines.map(|line| (line[id].as_str().unwrap().to_owned(), line)).collect();
+    lines.sort_by(|one, other| one.0.cmp(&other.0));
+    lines
+}
+
+#[test]
+fn a_reader_is_measured_by_itself() {
+    let home = Home::new();
+    let data = reading_set(&home);
+    let adapter = home.path("reader.safetensors");
+    write_tiny_reader(&home.model(), &adapter, &["dog"]).unwrap();
+    let misses = home.path("misses.jsonl");
+    let reading = |more: &[&str]| {
+        let mut command = home.clew();
+        command.args(["eval", "reading"]).arg(&data).arg("--model").arg(home.model());
+        command.env("CLEW_READER__ADAPTER", &adapter).args(more);
+        Ran::of(command)
+    };
+    let wrong = ["--json", "--calibrate", "--misses", misses.to_str().unwrap()];
+    let report = reading(&wrong).done();
+    let overall = &report["groups"]["overall"];
+    assert_eq!((&overall["n"], &overall["answerable"]), (&json!(3), &json!(2)), "{report}");
+    // Of the dog and the tea all is right. The train is refused.
+    let two_thirds = json!(2.0 / 3.0);
+    assert_eq!((&overall["f1"]["mean"], &overall["em"]["mean"]), (&two_thirds, &two_thirds));
+    assert_eq!(overall["abstention"]["mean"], 1.0, "{report}");
+    assert_eq!(overall["abstention_precision"]["mean"], 0.5, "{report}");
+    assert!(overall["tokens"]["mean"].as_f64().unwrap() > 10.0, "{report}");
+    assert!(report["calibration"]["slope"].is_number(), "{report}");
+    let missed = std::fs::read_to_string(&misses).unwrap();
+    let missed = by_id(&missed, "id");
+    let [(id, miss)] = &missed[..] else { panic!("{missed:?}") };
+    assert_eq!((&**id, &miss["kind"]), ("q2", &json!("refused-wrongly")), "{miss}");
+    assert_eq!(miss["expected"], json!(["train"]), "{miss}");
+
+    let text = reading(&[]).stdout;
+    assert!(text.contains("abstention precision") && !text.contains("slope"), "{text}");
+    let one = reading(&["--json", "--limit", "1"]).done();
+    assert_eq!(one["groups"]["overall"]["n"], 1, "{one}");
+    let refused = reading(&["--json", "--threshold", "2"]);
+    assert!(refused.stderr.contains("expected a number from 0 to 1"), "{}", refused.stderr);
+    // The packaged reader has another base.
+    let data = data.to_str().unwrap();
+    let none = home.run_embedded(&["eval", "reading", data, "--json"]).error();
+    assert_eq!(none["reason"], "NO_READER", "{none}");
+}
+
+#[test]
+fn wrong_answers_are_written_with_the_step_that_went_wrong() {
+    let home = Home::new();
+    let data = reading_set(&home);
+    let adapter = home.path("reader.safetensors");
+    write_tiny_reader(&home.model(), &adapter, &["dog"]).unwrap();
+    let misses = home.path("misses.jsonl");
+    let mut command = home.clew();
+    command.args(["eval", "answers", "--format", "squad", "--no-structure", "--json"]);
+    command.arg("--data").arg(&data).arg("--logs").arg(home.path("logs"));
+    command.arg("--misses").arg(&misses).arg("--model").arg(home.model());
+    command.env("CLEW_READER__ADAPTER", &adapter);
+    let reports = Ran::of(command).done();
+    let report = &reports[0];
+    assert_eq!(report["settings"]["reader"].as_str().unwrap().len(), 16, "{report}");
+    // All is asked of the whole article, in which the dog answers.
+    let overall = &report["groups"]["overall"];
+    assert_eq!(overall["metrics"]["f1"]["n"], 3, "{report}");
+    assert_eq!(overall["metrics"]["abstention"]["mean"], 0.0, "{report}");
+    assert_eq!(overall["calibration"]["n"], 3, "{report}");
+    assert!(overall["latency"]["p95"].is_number(), "{report}");
+    assert!(overall["cost"]["reranked_tokens"]["ci95"].is_array(), "{report}");
+    assert_eq!(overall["misses"], json!({ "wrong-span": 1, "answered-wrongly": 1 }), "{report}");
+    let missed = std::fs::read_to_string(&misses).unwrap();
+    let missed = by_id(&missed, "question_id");
+    let [(tea, of_tea), (train, of_train)] = &missed[..] else { panic!("{missed:?}") };
+    assert_eq!((&**tea, &**train), ("q1", "q2"));
+    assert_eq!(of_tea["kind"], "answered-wrongly", "{of_tea}");
+    assert_eq!((&of_train["kind"], &of_train["evidence"]), (&json!("wrong-span"), &json!("read")));
+    assert_eq!(of_train["answer"].as_str().unwrap().to_lowercase(), "dog", "{of_train}");
+    assert!(of_train["quotes"][0].as_str().unwrap().contains("dog"), "{of_train}");
+}
+
+#[test]
+fn an_option_can_be_chosen_by_its_likeness_to_the_answer() {
+    let home = Home::new();
+    let adapter = home.path("reader.safetensors");
+    write_tiny_reader(&home.model(), &adapter, &["dog"]).unwrap();
+    let story = json!({
+        "doc_id": "river", "document": PASSAGES[0].0,
+        "questions": [
+            "who lives in the old house by the river?\n(A) a cat\n(B) a dog\n(C) a train",
+            "who lives in the old house?\n(A) tea\n(B) a train",
+        ],
+        "answers": ["(B) a dog", "(A) tea"],
+    });
+    let data = home.write("quality_leval.jsonl", format!("{story}\n"));
+    let logs = home.path("logs");
+    let mut command = home.clew();
+    command.args(["eval", "answers", "--format", "quality", "--no-structure", "--json"]);
+    command.args(["--options", "likeness", "--data"]).arg(&data).arg("--logs").arg(&logs);
+    command.arg("--model").arg(home.model()).env("CLEW_READER__ADAPTER", &adapter);
+    let reports = Ran::of(command).done();
+    assert_eq!(reports[0]["settings"]["options"], "likeness", "{reports}");
+    assert_eq!(reports[0]["groups"]["overall"]["metrics"]["accuracy"]["n"], 2, "{reports}");
+    let answers = records(&logs.join("quality-direct.jsonl"));
+    let answer = |id: &str| {
+        let record = answers.iter().find(|record| record["question_id"] == id);
+        record.unwrap()["answer"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(answer("river_q0"), "(B) a dog");
+    // Nothing in common, so the meaning decides.
+    assert!(["(A) tea", "(B) a train"].contains(&&*answer("river_q1")), "{answers:?}");
+}
+
 /// Strategies with long and short names, more than there are colours.
 const STRATEGIES: [&str; 10] = [
     "direct",
@@ -227,6 +368,9 @@ fn made_up_log(home: &Home, number: usize, strategy: &str) -> PathBuf {
             pair: None,
             outcome: RecordedOutcome::Answered,
             answer: "made up".to_owned(),
+            confidence: Some(0.1 + 0.7 * score),
+            evidence: Some(EvidenceReach::Read),
+            quotes: Vec::new(),
             scores: AnswerScores::from([
                 (Metric::F1, 0.1 + 0.8 * score),
                 (Metric::ExactMatch, score),
@@ -237,6 +381,7 @@ fn made_up_log(home: &Home, number: usize, strategy: &str) -> PathBuf {
                 prompt_tokens: 1 << (8 + number),
                 completion_tokens: 40,
                 embedded_tokens: 12,
+                reranked_tokens: 0,
                 evidence_tokens: 1 << (7 + number),
                 seconds: 0.25 * number as f64,
             },

@@ -1,11 +1,12 @@
-//! Report of the answers of a run: mean quality with 95 % intervals, and cost.
+//! Report of the answers of a run: mean quality with 95 % intervals, cost, calibration, and kinds
+//! of wrong answers.
 
 mod colours;
 mod compare;
 mod html;
 mod plot;
 mod runs;
-mod table;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,10 +15,13 @@ pub use compare::{Comparison, compare};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::answers::{Metric, pair_accuracy};
+use crate::answers::{Metric, RecordedOutcome, pair_accuracy};
 use crate::bootstrap::intervals_95;
+use crate::calibration::{Calibration, Forecast};
 use crate::report::{BOOTSTRAP_SEED, Entries};
-use crate::{AnswerCost, AnswerRecord, Error, JudgeCost, RunIdentity};
+use crate::{
+    AnswerCost, AnswerLatency, AnswerRecord, Error, JudgeCost, MetricMean, MissKind, RunIdentity,
+};
 
 /// Name of the group of all questions of a run.
 const OVERALL: &str = "overall";
@@ -26,11 +30,12 @@ const OVERALL: &str = "overall";
 type CostOf = fn(&AnswerCost) -> f64;
 
 /// Costs by name, in the order of reports.
-const COSTS: [(&str, CostOf); 6] = [
+const COSTS: [(&str, CostOf); 7] = [
     ("model_calls", |cost| cost.model_calls as f64),
     ("prompt_tokens", |cost| cost.prompt_tokens as f64),
     ("completion_tokens", |cost| cost.completion_tokens as f64),
     ("embedded_tokens", |cost| cost.embedded_tokens as f64),
+    ("reranked_tokens", |cost| cost.reranked_tokens as f64),
     (EVIDENCE_TOKENS, |cost| cost.evidence_tokens as f64),
     ("seconds", |cost| cost.seconds),
 ];
@@ -49,16 +54,21 @@ const JUDGE_COSTS: [(&str, JudgeCostOf); 3] = [
 /// Averages of a run: over all its questions, over groups of several types and by type.
 ///
 /// As JSON: `{"format", "data", "strategy", "settings": {…}, "groups": {"overall": {"n", "metrics":
-/// {"f1": {"n", "mean", "ci95": [low, high]}, …}, "cost": {"model_calls": {"mean", "total"}, …},
-/// "judge_cost": {"model_calls": {"mean", "total"}, …}}, "<type>": {…}}}` with fractions from 0 to
-/// 1, costs per question and in total, and keys in a stable order. Costs of judging are per judged
-/// question, and are left out if no question was judged. As text: tables, with quality in per cent.
-/// As a page: [`AnswerReport::to_html`].
+/// {"f1": {"n", "mean", "ci95": [low, high]}, …}, "cost": {"model_calls": {"mean", "total", "ci95":
+/// [low, high]}, …}, "latency": {"median", "p95"}, "judge_cost": {"model_calls": {…}, …},
+/// "calibration": {…}, "misses": {"wrong-span": 3, …}}, "<type>": {…}}}` with fractions from 0 to
+/// 1, costs per question and in total, latency in seconds, and keys in a stable order. Costs of
+/// judging are per judged question, and are left out if no question was judged. As text: tables,
+/// with quality in per cent. As a page: [`AnswerReport::to_html`].
 ///
 /// The `n` of a metric is the number of questions that have it; for `pair-accuracy`, the number of
-/// complete pairs. A group of the data set that is called `all`, or that holds every question, is
-/// not shown separately: the questions that `all` leaves out, LongMemEval's abstention questions,
-/// have answers too.
+/// complete pairs; for `abstention-precision`, the number of questions that were refused. A group
+/// of the data set that is called `all`, or that holds every question, is not shown separately: the
+/// questions that `all` leaves out, LongMemEval's abstention questions, have answers too.
+///
+/// `calibration` is a [`Calibration`] of the confidence of answers that were given, with whether
+/// they are right ([`AnswerRecord::is_right`]). It is left out if no such answer has a confidence.
+/// `misses` has the number of wrong answers of each kind that occurs ([`AnswerRecord::miss`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerReport {
     run: RunIdentity,
@@ -72,27 +82,24 @@ struct Group {
     n: usize,
     metrics: BTreeMap<Metric, MetricMean>,
     /// Costs, in the order of [`COSTS`].
-    costs: [Total; COSTS.len()],
+    costs: Vec<Total>,
+    latency: AnswerLatency,
     /// Costs of judging the judged answers, in the order of [`JUDGE_COSTS`]; empty if no answer was
     /// judged.
     judge_costs: Vec<Total>,
+    /// Calibration of the answers that were given.
+    calibration: Option<Calibration>,
+    /// Number of wrong answers by kind.
+    misses: BTreeMap<MissKind, usize>,
 }
 
-/// Mean of a metric, with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct MetricMean {
-    /// Number of questions, or of pairs.
-    pub n: usize,
-    /// Mean, from 0 to 1.
-    pub mean: f64,
-    /// Lower and upper end of the 95 % interval (percentile bootstrap).
-    pub ci95: [f64; 2],
-}
-
+/// Cost of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Total {
     mean: f64,
     total: f64,
+    /// Lower and upper end of the 95 % interval of the mean (percentile bootstrap).
+    ci95: [f64; 2],
 }
 
 impl AnswerReport {
@@ -169,6 +176,7 @@ impl AnswerReport {
 }
 
 impl Group {
+    /// Computes the averages of at least one answer.
     fn of(name: &str, records: &[&AnswerRecord]) -> Self {
         let mut scores: BTreeMap<Metric, Vec<f64>> = BTreeMap::new();
         for record in records {
@@ -183,21 +191,36 @@ impl Group {
         if !pairs.is_empty() {
             scores.insert(Metric::PairAccuracy, pairs);
         }
-        let estimates =
-            scores.into_iter().map(|(metric, scores)| (metric, MetricMean::of(&scores)));
-        let costs = COSTS.map(|(_, cost)| {
-            Total::of(records.iter().map(|record| cost(&record.cost)), records.len())
-        });
-        let judged: Vec<_> = records.iter().filter_map(|record| record.judge_cost).collect();
-        let judge_costs = JUDGE_COSTS.iter().filter(|_| !judged.is_empty());
-        let judge_costs =
-            judge_costs.map(|(_, cost)| Total::of(judged.iter().map(cost), judged.len()));
+        let estimates = scores.into_iter();
+        let mut metrics: BTreeMap<_, _> = estimates
+            .filter_map(|(metric, scores)| Some((metric, MetricMean::of(&scores)?)))
+            .collect();
+        if metrics.contains_key(&Metric::Abstention) {
+            let refused = records.iter().filter(|record| record.is_refusal());
+            let refused_rightly = MetricMean::share(refused.map(|of| of.is_abstention()));
+            let with_answer = records.iter().filter(|record| !record.is_abstention());
+            let attempted = MetricMean::share(with_answer.map(|of| !of.is_refusal()));
+            metrics.extend(refused_rightly.map(|of| (Metric::AbstentionPrecision, of)));
+            metrics.extend(attempted.map(|of| (Metric::Attempted, of)));
+        }
+        let costs = records.iter().map(|of| COSTS.map(|(_, cost)| cost(&of.cost)).to_vec());
+        let judged = records.iter().filter_map(|of| of.judge_cost);
+        let judged = judged.map(|of| JUDGE_COSTS.map(|(_, cost)| cost(&of)).to_vec());
+        let seconds = records.iter().map(|record| record.cost.seconds);
+        let forecasts: Vec<_> = records.iter().filter_map(|record| forecast(record)).collect();
+        let mut misses = BTreeMap::new();
+        for kind in records.iter().filter_map(|record| record.miss()) {
+            *misses.entry(kind).or_default() += 1;
+        }
         Self {
             name: name.to_owned(),
             n: records.len(),
-            metrics: estimates.collect(),
-            costs,
-            judge_costs: judge_costs.collect(),
+            metrics,
+            costs: Total::of(&costs.collect::<Vec<_>>()),
+            latency: AnswerLatency::of(seconds).expect("a group has at least one question"),
+            judge_costs: Total::of(&judged.collect::<Vec<_>>()),
+            calibration: Calibration::of(&forecasts),
+            misses,
         }
     }
 
@@ -208,21 +231,23 @@ impl Group {
     }
 }
 
-impl Total {
-    /// Computes the total of `n` costs.
-    fn of(costs: impl Iterator<Item = f64>, n: usize) -> Self {
-        let total: f64 = costs.sum();
-        Self { mean: total / n as f64, total }
+/// Returns the confidence of an answer that was given, if it is known whether it is right.
+fn forecast(record: &AnswerRecord) -> Option<Forecast> {
+    if record.outcome != RecordedOutcome::Answered {
+        return None;
     }
+    Some(Forecast { probability: record.confidence?, is_so: record.is_right()? })
 }
 
-impl MetricMean {
-    /// Computes the estimate of at least one score.
-    fn of(scores: &[f64]) -> Self {
-        let rows: Vec<_> = scores.iter().map(|&score| vec![score]).collect();
-        let mean = scores.iter().sum::<f64>() / scores.len() as f64;
-        let ci95 = intervals_95(&rows, BOOTSTRAP_SEED).first().copied().unwrap_or([mean; 2]);
-        Self { n: scores.len(), mean, ci95 }
+impl Total {
+    /// Computes the totals of costs, `[questions][costs]`. There are none without questions.
+    fn of(rows: &[Vec<f64>]) -> Vec<Self> {
+        let intervals = intervals_95(rows, BOOTSTRAP_SEED).into_iter().enumerate();
+        let total = |(cost, ci95): (usize, [f64; 2])| {
+            let total: f64 = rows.iter().map(|row| row[cost]).sum();
+            Self { mean: total / rows.len() as f64, total, ci95 }
+        };
+        intervals.map(total).collect()
     }
 }
 
@@ -246,11 +271,16 @@ impl Serialize for Group {
         map.serialize_entry("n", &self.n)?;
         map.serialize_entry("metrics", &self.metrics)?;
         map.serialize_entry("cost", &Entries(costs.collect()))?;
+        map.serialize_entry("latency", &self.latency)?;
         if !self.judge_costs.is_empty() {
             let costs = JUDGE_COSTS.iter().zip(&self.judge_costs);
             let costs = costs.map(|((name, _), total)| (*name, total));
             map.serialize_entry("judge_cost", &Entries(costs.collect()))?;
         }
+        if let Some(calibration) = &self.calibration {
+            map.serialize_entry("calibration", calibration)?;
+        }
+        map.serialize_entry("misses", &self.misses)?;
         map.end()
     }
 }
@@ -263,8 +293,9 @@ impl fmt::Display for AnswerReport {
             write!(f, ", {name} {value}")?;
         }
         writeln!(f, "\nper cent, with 95 % intervals below\n")?;
-        table::quality("group", &self.metrics(), &self.rows()).fmt(f)?;
-        table::write_costs(f, "group", &self.rows())
+        let rows = self.rows();
+        tables::quality("group", &self.metrics(), &rows).fmt(f)?;
+        tables::write_details(f, "group", &rows)
     }
 }
 

@@ -30,10 +30,33 @@ pub(crate) fn intervals_95(rows: &[Vec<f64>], seed: u64) -> Vec<[f64; 2]> {
     means.into_iter().map(middle).collect()
 }
 
-fn middle(mut means: Vec<f64>) -> [f64; 2] {
-    means.sort_by(f64::total_cmp);
-    let left_out = (means.len() as f64 * TAIL) as usize;
-    [means[left_out], means[means.len() - 1 - left_out]]
+/// Returns the 95 % interval of a statistic that is no mean, by the same bootstrap. `statistic` is
+/// given how often each of `n` questions was drawn. Draws for which it is not defined do not count.
+///
+/// Returns `None` if it is not defined for any draw.
+pub(crate) fn interval_95_of(
+    n: usize,
+    seed: u64,
+    mut statistic: impl FnMut(&[u32]) -> Option<f64>,
+) -> Option<[f64; 2]> {
+    let mut random = SplitMix64(seed);
+    let mut drawn = vec![0; n];
+    let mut values = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        drawn.fill(0);
+        for _ in 0..n {
+            drawn[random.below(n)] += 1;
+        }
+        values.extend(statistic(&drawn));
+    }
+    (!values.is_empty()).then(|| middle(values))
+}
+
+/// Returns the values of which a share of [`TAIL`] is below or above.
+fn middle(mut values: Vec<f64>) -> [f64; 2] {
+    values.sort_by(f64::total_cmp);
+    let left_out = (values.len() as f64 * TAIL) as usize;
+    [values[left_out], values[values.len() - 1 - left_out]]
 }
 
 /// Random number generator SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
@@ -81,6 +104,22 @@ mod tests {
     fn questions_that_agree_leave_no_doubt() {
         assert_eq!(intervals_95(&vec![vec![0.25]; 7], 0), [[0.25, 0.25]]);
         assert_eq!(intervals_95(&[], 0), Vec::<[f64; 2]>::new());
+    }
+
+    #[test]
+    fn a_mean_as_a_statistic_has_the_interval_of_the_mean() {
+        let rows: Vec<_> = (0..50).map(|i| vec![f64::from(i * i % 7)]).collect();
+        let mean = |drawn: &[u32]| {
+            let sum: f64 = drawn.iter().zip(&rows).map(|(n, row)| f64::from(*n) * row[0]).sum();
+            Some(sum / 50.0)
+        };
+        // The draws are the same; only the order of the additions differs.
+        let of_mean = intervals_95(&rows, 5)[0];
+        let of_statistic = interval_95_of(50, 5, mean).unwrap();
+        for (one, other) in of_mean.iter().zip(of_statistic) {
+            assert!((one - other).abs() < 1e-9, "{one} and {other}");
+        }
+        assert_eq!(interval_95_of(0, 5, |_| None), None);
     }
 
     #[test]

@@ -26,7 +26,8 @@ mod longmemeval;
 mod multihop;
 mod nocha;
 mod quality;
-mod records;
+pub(crate) mod records;
+mod squad;
 mod squality;
 mod survey;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub const FORMATS: &[DatasetFormat] = &[
     nocha::FORMAT,
     govreport::FORMAT,
     squality::FORMAT,
+    squad::FORMAT,
 ];
 
 /// Kind of the units of a haystack.
@@ -412,7 +414,7 @@ mod tests {
     fn unknown_names_are_answered_with_the_known_ones() {
         let files = Files::of(&[]);
         let cases = [
-            ("squad", None, None, "multihop, locomo, longmemeval, lihua, beam, quality"),
+            ("trivia", None, None, "multihop, locomo, longmemeval, lihua, beam, quality"),
             ("beam", Some("page"), None, "session"),
             ("beam", Some("passage"), None, "round or turn"),
             ("lihua", Some("turn"), None, "expected chat"),

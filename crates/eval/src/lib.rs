@@ -1,5 +1,5 @@
-//! Evaluation on public data sets: scores rankings of their units and answers to their questions,
-//! and reports the results.
+//! Evaluation on public data sets: scores rankings of their units, answers to their questions and
+//! readers of their passages, and reports the results.
 //!
 //! ```text
 //! files ──Format::open──► haystacks: units, and questions with gold units and reference answers
@@ -13,7 +13,12 @@
 //!   answer ──AnswerRecord::new──► scores and cost ──AnswerLog::append──► line of a file
 //!     └──Question::judge_task──► (judge) ──AnswerRecord::judged──┘
 //!   all lines ──AnswerReport::new──► text, JSON, HTML
+//!   wrong answers ──AnswerMiss::of──► what was expected, what came, and which step went wrong
 //!   several reports ──compare──► side by side
+//!
+//! reading (the caller has the passages read)
+//!   file ──reading::read_questions──► questions, each with its passage
+//!     └──(reader)──► ReadingRecord::new ──ReadingReport::new──► text, JSON
 //! ```
 //!
 //! Nothing here searches or answers, so that anything that does can be measured in the same way. To
@@ -24,21 +29,28 @@
 mod answer_report;
 pub mod answers;
 mod bootstrap;
+pub mod calibration;
 mod dataset;
 mod error;
 mod log;
+mod mean;
 mod metrics;
+pub mod reading;
 mod report;
 mod summary;
+mod table;
 mod variant;
 
-pub use answer_report::{AnswerReport, Comparison, MetricMean, compare};
+pub use answer_report::{AnswerReport, Comparison, compare};
 pub use dataset::{
     DatasetFormat, EvalQuestion, FORMATS, Haystack, Haystacks, KEPT_USER, Places, Scoring, Survey,
     Unit, UnitDocument, UnitKind,
 };
 pub use error::Error;
-pub use log::{AnswerCost, AnswerLog, AnswerRecord, JudgeCost, RunIdentity};
+pub use log::{
+    AnswerCost, AnswerLog, AnswerMiss, AnswerRecord, JudgeCost, MissKind, RunIdentity, fingerprint,
+};
+pub use mean::{AnswerLatency, MetricMean};
 pub use metrics::{Cutoffs, Scores};
 pub use report::{RetrievalReport, Run, Tally};
 pub use summary::summary;

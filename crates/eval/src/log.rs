@@ -1,6 +1,7 @@
 //! Log of a run, which can be interrupted at any time and continues where it stopped.
 
 mod line;
+mod miss;
 mod record;
 
 use std::collections::HashSet;
@@ -9,7 +10,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use line::Header;
-pub use record::{AnswerCost, AnswerRecord, JudgeCost, RunIdentity};
+pub use miss::{AnswerMiss, MissKind};
+pub use record::{AnswerCost, AnswerRecord, JudgeCost, RunIdentity, fingerprint};
 
 use crate::Error;
 

@@ -1,5 +1,5 @@
 //! Tests on whole data sets: `CLEW_EVAL_DATA` names a folder with the subfolders `locomo`,
-//! `longmemeval`, `beam`, `lihua_world`, `multihop` and `longdoc`.
+//! `longmemeval`, `beam`, `lihua_world`, `multihop`, `longdoc` and `reading`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use clew_eval::{
     compare,
 };
 
-const DATA_SETS: [(&str, &str); 10] = [
+const DATA_SETS: [(&str, &str); 11] = [
     ("multihop", "multihop/musique_train100"),
     ("multihop", "multihop/musique_kag100"),
     ("multihop", "multihop/hotpotqa_train100"),
@@ -22,6 +22,7 @@ const DATA_SETS: [(&str, &str); 10] = [
     ("quality", "longdoc/quality_leval.jsonl"),
     ("govreport", "longdoc/govreport_leval.jsonl"),
     ("squality", "longdoc/squality_train.jsonl"),
+    ("squad", "reading/dev/squad2_dev.jsonl.gz"),
 ];
 
 /// Every right answer scores 1, and [`Metric::Answered`] of a machine that never knows is 0.

@@ -5,8 +5,9 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::runs::{group_names, headline, labels, metrics};
-use super::{AnswerReport, Group, OVERALL, html, table};
+use super::{AnswerReport, Group, OVERALL, html, tables};
 use crate::Error;
+use crate::table::{Table, per_cent};
 
 /// Reports on the same questions, in the order in which they were given.
 ///
@@ -57,8 +58,8 @@ impl fmt::Display for Comparison<'_> {
         let runs: Vec<(String, &Group)> = labels.iter().cloned().zip(overall).collect();
         let format = self.reports.first().map_or("", |report| &report.run.format);
         writeln!(f, "{format}, {OVERALL}, per cent, with 95 % intervals below\n")?;
-        table::quality("run", &metrics(&self.reports), &runs).fmt(f)?;
-        table::write_costs(f, "run", &runs)?;
+        tables::quality("run", &metrics(&self.reports), &runs).fmt(f)?;
+        tables::write_details(f, "run", &runs)?;
         let metric = headline(&self.reports);
         writeln!(f, "\n{metric} by type, per cent\n")?;
         let header = std::iter::once("group".to_owned()).chain(labels);
@@ -66,10 +67,10 @@ impl fmt::Display for Comparison<'_> {
         for name in group_names(&self.reports) {
             let cells = self.reports.iter().map(|report| {
                 let estimate = report.estimate(name, metric);
-                estimate.map_or_else(String::new, |estimate| table::per_cent(estimate.mean))
+                estimate.map_or_else(String::new, |estimate| per_cent(estimate.mean))
             });
             rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
         }
-        table::Table::of(rows).fmt(f)
+        Table::of(rows).fmt(f)
     }
 }

@@ -5,9 +5,12 @@ use clew_text::escaped;
 use super::colours::series;
 use super::plot::{Bars, Point, bars, scatter};
 use super::runs::{group_names, headline, labels, metrics};
-use super::table::{amount, per_cent, spread};
+use super::tables::{LATENCIES, latencies, miss_counts, miss_kinds};
 use super::{AnswerReport, COSTS, EVIDENCE_TOKENS, Group, JUDGE_COSTS, OVERALL, Total};
+use crate::MissKind;
 use crate::answers::Metric;
+use crate::calibration::Calibration;
+use crate::table::{amount, interval, per_cent, spread};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -74,7 +77,7 @@ fn runs(reports: &[&AnswerReport], labels: &[String]) -> String {
         })
         .collect();
     let quality = quality_table(&metrics(reports), "run", named.iter().cloned());
-    format!("<h2>{OVERALL}</h2>\n{quality}{}", cost_tables("run", &named))
+    format!("<h2>{OVERALL}</h2>\n{quality}{}", detail_tables("run", &named))
 }
 
 fn points(reports: &[&AnswerReport], labels: &[String], metric: Metric) -> Vec<Point> {
@@ -90,7 +93,7 @@ fn details(report: &AnswerReport) -> String {
     let groups = report.groups.iter().map(|group| (escaped(&group.name), group));
     let groups: Vec<_> = groups.collect();
     let quality = quality_table(&report.metrics(), "group", groups.iter().cloned());
-    format!("{}{quality}{}", settings(report), cost_tables("group", &groups))
+    format!("{}{quality}{}", settings(report), detail_tables("group", &groups))
 }
 
 fn settings(report: &AnswerReport) -> String {
@@ -120,30 +123,69 @@ fn quality_table<'a>(
     table("Quality", first, &header, rows)
 }
 
-/// Returns the table of the costs of answering and, if answers were judged, that of judging.
-fn cost_tables(first: &str, groups: &[(String, &Group)]) -> String {
-    let rows = groups.iter().map(|(name, group)| (name, &group.costs[..]));
-    let mut tables = cost_table("Cost per question", first, COSTS.map(|(name, _)| name), rows);
+/// Returns the tables below that of quality: of costs and, where there is something to show, of
+/// judging, of calibration and of kinds of wrong answers.
+fn detail_tables(first: &str, groups: &[(String, &Group)]) -> String {
+    let rows = groups.iter().map(|(name, group)| {
+        let latency = latencies(&group.latency).to_vec();
+        (name, &group.costs[..], latency)
+    });
+    let names = COSTS.iter().map(|(name, _)| *name).chain(LATENCIES);
+    let mut tables = cost_table("Cost per question", first, names, rows);
     if groups.iter().any(|(_, group)| !group.judge_costs.is_empty()) {
-        let rows = groups.iter().map(|(name, group)| (name, &group.judge_costs[..]));
-        let names = JUDGE_COSTS.map(|(name, _)| name);
+        let rows = groups.iter().map(|(name, group)| (name, &group.judge_costs[..], Vec::new()));
+        let names = JUDGE_COSTS.iter().map(|(name, _)| *name);
         tables += &cost_table("Cost of judging per question", first, names, rows);
+    }
+    if groups.iter().any(|(_, group)| group.calibration.is_some()) {
+        tables += &reliability_table(first, groups);
+    }
+    let kinds = miss_kinds(groups.iter().map(|(_, group)| *group));
+    if !kinds.is_empty() {
+        let header =
+            std::iter::once("wrong".to_owned()).chain(kinds.iter().map(MissKind::to_string));
+        let rows = groups.iter().map(|(name, group)| (name.clone(), miss_counts(&kinds, group)));
+        tables += &table("Wrong answers by kind", first, &header.collect::<Vec<_>>(), rows);
     }
     tables
 }
 
-fn cost_table<'a, const N: usize>(
+fn cost_table<'a>(
     caption: &str,
     first: &str,
-    names: [&str; N],
-    rows: impl Iterator<Item = (&'a String, &'a [Total])>,
+    names: impl Iterator<Item = &'a str>,
+    rows: impl Iterator<Item = (&'a String, &'a [Total], Vec<String>)>,
 ) -> String {
-    let header = names.map(|name| name.replace('_', " "));
-    let rows = rows.map(|(name, totals)| {
-        let cell =
-            |index: usize| totals.get(index).map_or_else(String::new, |cost| amount(cost.mean));
-        (name.clone(), (0..N).map(cell).collect())
+    let header: Vec<_> = names.map(|name| name.replace('_', " ")).collect();
+    let rows = rows.map(|(name, totals, more)| {
+        let cells = totals.iter().map(|cost| {
+            let [low, high] = cost.ci95.map(amount);
+            format!("{} <small>{low}-{high}</small>", amount(cost.mean))
+        });
+        let mut cells: Vec<String> = cells.chain(more).collect();
+        cells.resize(header.len(), String::new());
+        (name.clone(), cells)
     });
+    table(caption, first, &header, rows)
+}
+
+/// Returns the table of the calibration of each group.
+fn reliability_table(first: &str, groups: &[(String, &Group)]) -> String {
+    let header = ["n", "ece", "confidence", "right"].map(str::to_owned);
+    let header: Vec<_> = header.into_iter().chain(Calibration::bin_names()).collect();
+    let rows = groups.iter().filter_map(|(name, group)| {
+        let calibration = group.calibration.as_ref()?;
+        let Calibration { n, ece, confidence, right, .. } = calibration;
+        let mut cells = vec![n.to_string(), per_cent(*ece), per_cent(*confidence)];
+        cells.push(format!("{} <small>{}</small>", per_cent(right.mean), interval(right.ci95)));
+        cells.extend(calibration.all_bins().map(|bin| {
+            bin.map_or_else(String::new, |bin| {
+                format!("{} <small>of {}</small>", per_cent(bin.right.mean), bin.n)
+            })
+        }));
+        Some((name.clone(), cells))
+    });
+    let caption = "Answers given: share that is right, by confidence";
     table(caption, first, &header, rows)
 }
 

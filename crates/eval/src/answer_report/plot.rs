@@ -3,9 +3,9 @@
 
 use clew_text::escaped;
 
-use super::MetricMean;
 use super::colours::series;
-use super::table::{amount, interval, per_cent};
+use crate::MetricMean;
+use crate::table::{amount, interval, per_cent};
 
 const WIDTH: f64 = 600.0;
 const FONT: f64 = 12.0;
@@ -69,7 +69,7 @@ pub(super) fn scatter(title: &str, x_name: &str, points: &[Point]) -> String {
             series(index),
             escaped(&point.label),
             per_cent(point.y.mean),
-            interval(&point.y),
+            interval(point.y.ci95),
             amount(point.x),
         );
     }
@@ -171,7 +171,7 @@ pub(super) fn bars(title: &str, labels: &[String], groups: &[Bars<'_>]) -> Strin
                 escaped(&shortened(&name)),
             );
             if let Some(estimate) = estimate {
-                let value = format!("{} ({})", per_cent(estimate.mean), interval(estimate));
+                let value = format!("{} ({})", per_cent(estimate.mean), interval(estimate.ci95));
                 let [low, high] = estimate.ci95.map(x_of);
                 let whole = if has_heads { format!("{}, {name}", bars.group) } else { name };
                 body += &format!(

@@ -1,7 +1,7 @@
 use clew_core::{Cost, Verdict};
 
 use super::*;
-use crate::answers::{AnswerScores, RecordedOutcome};
+use crate::answers::{AnswerScores, EvidenceReach, RecordedOutcome};
 
 fn run(strategy: &str, k: &str) -> RunIdentity {
     RunIdentity {
@@ -22,6 +22,9 @@ fn claim(id: usize, kind: &str, pair: &str, score: f64) -> AnswerRecord {
         pair: Some(pair.to_owned()),
         outcome: RecordedOutcome::Answered,
         answer: "true".to_owned(),
+        confidence: None,
+        evidence: None,
+        quotes: Vec::new(),
         scores: AnswerScores::from([(Metric::Accuracy, score), (Metric::Answered, 1.0)]),
         cost: AnswerCost {
             model_calls: 2,
@@ -94,7 +97,10 @@ fn the_json_has_the_documented_keys_in_order() {
         r#""mean":0.5,"ci95":[0.0,1.0]},"accuracy":{"n":5,"mean":0.6,"ci95":["#
     );
     assert!(json.starts_with(start), "{json}");
-    assert!(json.contains(r#""cost":{"model_calls":{"mean":2.0,"total":10.0},"#), "{json}");
+    let cost = r#""cost":{"model_calls":{"mean":2.0,"total":10.0,"ci95":[2.0,2.0]},"#;
+    assert!(json.contains(cost), "{json}");
+    let end = r#""latency":{"median":0.5,"p95":0.5},"misses":{"unexplained":1}}}}"#;
+    assert!(json.ends_with(end), "{json}");
 }
 
 #[test]
@@ -132,11 +138,79 @@ fn a_judge_has_columns_and_a_cost_of_its_own() {
     assert_eq!(overall["cost"]["model_calls"]["total"], 10.0);
     let text = report.to_string();
     assert!(text.contains("group    n  graded  pair-accuracy"), "{text}");
-    let costs = "cost of judging, mean per question\n\n\
+    let costs = "cost of judging, mean per question, with 95 % intervals below\n\n\
                  group    model calls  prompt tokens  completion tokens\n\
                  overall         3.00            100               0.00\n";
     assert!(text.contains(costs), "{text}");
     assert!(report.to_html().contains("Cost of judging per question"));
+}
+
+/// Returns an answer to a question, or with `score` for a question that has none, a response.
+fn answer(id: usize, outcome: RecordedOutcome, metric: Metric, score: f64) -> AnswerRecord {
+    AnswerRecord {
+        outcome,
+        pair: None,
+        scores: AnswerScores::from([(metric, score)]),
+        confidence: Some(0.05 + id as f64 / 10.0),
+        ..claim(id, "kind", "", 0.0)
+    }
+}
+
+#[test]
+fn what_was_refused_is_counted_as_precision_and_recall() {
+    use RecordedOutcome::{Answered, NotInMemory};
+    let mut records = vec![
+        answer(1, Answered, Metric::F1, 0.6),
+        answer(2, NotInMemory, Metric::F1, 0.0),
+        answer(3, NotInMemory, Metric::Abstention, 1.0),
+        answer(4, NotInMemory, Metric::Abstention, 1.0),
+        answer(5, Answered, Metric::Abstention, 0.0),
+    ];
+    let report = AnswerReport::new(run("plain", "10"), &records).unwrap();
+    let estimate = |metric| report.estimate("overall", metric).map(|of| (of.n, of.mean));
+    assert_eq!(estimate(Metric::Abstention), Some((3, 2.0 / 3.0)));
+    assert_eq!(estimate(Metric::AbstentionPrecision), Some((3, 2.0 / 3.0)));
+    assert_eq!(estimate(Metric::Attempted), Some((2, 0.5)));
+    // Without questions that have no answer, there is nothing to be precise about.
+    records.truncate(2);
+    let report = AnswerReport::new(run("plain", "10"), &records).unwrap();
+    assert_eq!(report.estimate("overall", Metric::AbstentionPrecision), None);
+    assert_eq!(report.estimate("overall", Metric::Attempted), None);
+}
+
+#[test]
+fn confidence_and_kinds_of_wrong_answers_have_tables() {
+    use RecordedOutcome::{Answered, NotInMemory};
+    let mut records = vec![
+        answer(1, Answered, Metric::F1, 0.4),
+        answer(1, Answered, Metric::F1, 0.5),
+        answer(8, Answered, Metric::F1, 1.0),
+        answer(8, Answered, Metric::Abstention, 0.0),
+        answer(0, NotInMemory, Metric::F1, 0.0),
+    ];
+    records[0].evidence = Some(EvidenceReach::Found);
+    records[4].evidence = Some(EvidenceReach::Read);
+    let report = AnswerReport::new(run("plain", "10"), &records).unwrap();
+    let json = serde_json::to_value(&report).unwrap();
+    let overall = &json["groups"]["overall"];
+    // What was refused does not count: 2 * |0.15 - 0.5| and 2 * |0.85 - 0.5|.
+    assert_eq!(overall["calibration"]["n"], 4, "{json}");
+    let ece = overall["calibration"]["ece"].as_f64().unwrap();
+    assert!((ece - 0.35).abs() < 1e-12, "{ece}");
+    assert_eq!(overall["calibration"]["bins"][1]["right"]["mean"], 0.5, "{json}");
+    let misses = serde_json::json!(
+        { "not-read": 1, "refused-wrongly": 1, "answered-wrongly": 1 }
+    );
+    assert_eq!(overall["misses"], misses);
+    let text = report.to_string();
+    let row = "overall  4  35.0        50.0   50.0         50.0";
+    assert!(text.contains(row) && text.contains("of 2"), "{text}");
+    let kinds = "group    wrong  not-read  refused-wrongly  answered-wrongly\n\
+                 overall      3         1                1                 1\n";
+    assert!(text.contains(kinds), "{text}");
+    let page = report.to_html();
+    check_tags(&page);
+    assert!(page.contains("by confidence") && page.contains("Wrong answers by kind"), "{page}");
 }
 
 #[test]

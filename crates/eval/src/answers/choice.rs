@@ -1,6 +1,6 @@
 //! Multiple choice: reading the chosen option from an answer.
 
-use super::overlap::squad_words;
+use super::overlap::{squad_f1, squad_words};
 
 /// Option of a multiple-choice question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,14 @@ pub fn chosen_letter(answer: &str, options: &[ChoiceOption]) -> Option<char> {
         [letter] => Some(letter),
         _ => None,
     }
+}
+
+/// Returns the options whose text shares most words with `answer`, by [`squad_f1`]: several if they
+/// share as much, and all if none shares any.
+pub fn most_alike<'o>(answer: &str, options: &'o [ChoiceOption]) -> Vec<&'o ChoiceOption> {
+    let score = |option: &ChoiceOption| squad_f1(answer, std::slice::from_ref(&option.text));
+    let best = options.iter().map(score).fold(0.0, f64::max);
+    options.iter().filter(|option| score(option) >= best).collect()
 }
 
 /// Returns the option that the word at `place` names.
@@ -107,6 +115,24 @@ mod tests {
         }
         assert_eq!(chosen_letter("B", &[]), None);
         assert_eq!(chosen_letter(" ", &options), None);
+    }
+
+    #[test]
+    fn the_options_that_share_most_words_are_the_most_alike() {
+        let options = ['A', 'B', 'C'].map(|letter| ChoiceOption {
+            letter,
+            text: ["a red boat", "the red, red house", "two boats"][letter as usize - 65]
+                .to_owned(),
+        });
+        let letters = |answer: &str| {
+            most_alike(answer, &options).iter().map(|option| option.letter).collect::<String>()
+        };
+        assert_eq!(letters("They saw two boats."), "C");
+        assert_eq!(letters("red"), "A");
+        assert_eq!(letters("boats in red"), "AC");
+        assert_eq!(letters("nothing of the kind"), "ABC");
+        assert_eq!(letters(""), "ABC");
+        assert!(most_alike("red", &[]).is_empty());
     }
 
     proptest! {

@@ -38,15 +38,22 @@ pub enum Metric {
     RougeL,
     /// Share of the units with evidence of which something was read.
     Recall,
-    /// Whether the outcome was that it was never said, for questions whose right answer that is.
+    /// Whether the outcome was that it was never said, for questions whose right answer that is:
+    /// the recall of abstention.
     Abstention,
+    /// Whether that was right, for questions of which the outcome was that it was never said: the
+    /// precision of abstention. Only reports have it, of runs with questions that have no answer.
+    AbstentionPrecision,
+    /// Whether there was an answer, for questions that have one. Only reports have it, as
+    /// [`Metric::AbstentionPrecision`].
+    Attempted,
     /// Whether there was an answer, and not the outcome that nothing is in memory.
     Answered,
 }
 
 impl Metric {
     /// All metrics, in the order of reports. The first that a report has is its headline.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Graded,
         Self::Nuggets,
         Self::Comprehensiveness,
@@ -58,6 +65,8 @@ impl Metric {
         Self::RougeL,
         Self::Recall,
         Self::Abstention,
+        Self::AbstentionPrecision,
+        Self::Attempted,
         Self::Answered,
     ];
 
@@ -75,6 +84,8 @@ impl Metric {
             Self::RougeL => "rouge-l",
             Self::Recall => "recall",
             Self::Abstention => "abstention",
+            Self::AbstentionPrecision => "abstention-precision",
+            Self::Attempted => "attempted",
             Self::Answered => "answered",
         }
     }
@@ -116,7 +127,8 @@ impl EvalQuestion {
     /// text of the answer does not count.
     ///
     /// [`Metric::Answered`] is always set, [`Metric::Abstention`] for abstention questions, and the
-    /// metrics of [`EvalQuestion::scoring`] for the others (with [`Scoring::Locomo`], for all).
+    /// metrics of [`EvalQuestion::scoring`] for the others (with [`Scoring::Squad`] and
+    /// [`Scoring::Locomo`], whose scripts do so, for all).
     /// [`RecordedOutcome::NotInMemory`] scores 0 for a question that has an answer.
     pub fn score(&self, outcome: RecordedOutcome, answer: &str) -> AnswerScores {
         let answer = if outcome == RecordedOutcome::Answered { answer } else { "" };
@@ -128,8 +140,12 @@ impl EvalQuestion {
                 || (is_locomo && says_not_mentioned(answer));
             let score = f64::from(u8::from(is_right));
             scores.insert(Metric::Abstention, score);
-            if is_locomo {
+            let is_squad = self.scoring == Scoring::Squad;
+            if is_locomo || is_squad {
                 scores.insert(Metric::F1, score);
+            }
+            if is_squad {
+                scores.insert(Metric::ExactMatch, score);
             }
         } else if self.has_answer() {
             scores.extend(self.quality(outcome, answer));
@@ -243,6 +259,12 @@ mod tests {
         let scores = judged.score(RecordedOutcome::NotInMemory, "");
         assert_eq!(scores[&Metric::Abstention], 1.0);
         assert_eq!(scores[&Metric::Answered], 0.0);
+        let squad = question(Scoring::Squad, &[], true);
+        let is = |score| [Metric::F1, Metric::ExactMatch, Metric::Abstention].map(|of| (of, score));
+        check(&squad, "not mentioned", &is(0.0));
+        let mut refused = squad.score(RecordedOutcome::NotInMemory, "");
+        refused.remove(&Metric::Answered);
+        assert_eq!(refused, AnswerScores::from(is(1.0)));
         let locomo = question(Scoring::Locomo, &[], true);
         check(&locomo, "It is NOT mentioned", &[(Metric::F1, 1.0), (Metric::Abstention, 1.0)]);
         check(&locomo, "a dog", &[(Metric::F1, 0.0), (Metric::Abstention, 0.0)]);

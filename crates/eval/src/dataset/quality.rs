@@ -119,7 +119,7 @@ mod tests {
         let format = DatasetFormat::named("quality").unwrap();
         let error = format.check_retrieval().unwrap_err().to_string();
         assert!(error.contains("quality name no evidence"), "{error}");
-        assert!(error.contains("multihop, locomo, longmemeval, lihua or beam"), "{error}");
+        assert!(error.contains("multihop, locomo, longmemeval, lihua, beam or squad"), "{error}");
         assert!(DatasetFormat::named("beam").unwrap().check_retrieval().is_ok());
         let haystack = file("(A)").read("quality", None, None).unwrap().remove(0);
         assert!(haystack.questions.is_empty());

@@ -17,14 +17,14 @@ const MAX_RECORD_BYTES: usize = 64 << 20;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Record, with the line on which it begins.
-pub(super) struct Record<T> {
+pub(crate) struct Record<T> {
     /// Line of the file, from 1.
     pub line: u64,
     pub value: T,
 }
 
 /// Records of one file, in order. After an error there are no more.
-pub(super) struct Records<T> {
+pub(crate) struct Records<T> {
     path: PathBuf,
     input: Input,
     position: Position,
@@ -42,7 +42,7 @@ enum Position {
 
 impl<T: DeserializeOwned> Records<T> {
     /// Opens `path`. The contents, not the name, decide how the file is read.
-    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let input = Input::open(path).map_err(|source| Error::unreadable(path, source))?;
         Ok(Self { path: path.to_owned(), input, position: Position::Start, values: PhantomData })
     }

@@ -6,7 +6,7 @@ use clew_core::{Cost, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::EvalQuestion;
-use crate::answers::{AnswerScores, RecordedOutcome, scores_of};
+use crate::answers::{AnswerScores, EvidenceReach, RecordedOutcome, scores_of};
 use crate::dataset::Scoring;
 
 /// Identity of a run. Of two runs with the same identity, one can continue with the answers of the
@@ -48,6 +48,12 @@ impl RunIdentity {
     }
 }
 
+/// Returns a name for the contents of a file, such as the weights of a model, for the settings of a
+/// [`RunIdentity`]: 16 hexadecimal digits.
+pub fn fingerprint(contents: &[u8]) -> String {
+    blake3::hash(contents).to_hex()[..16].to_owned()
+}
+
 /// Cost of answering one question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnswerCost {
@@ -59,6 +65,9 @@ pub struct AnswerCost {
     pub completion_tokens: u64,
     /// Tokens that were embedded.
     pub embedded_tokens: u64,
+    /// Tokens that rerankers and readers read.
+    #[serde(default)]
+    pub reranked_tokens: u64,
     /// Tokens of the evidence that the answer was made of.
     pub evidence_tokens: u64,
     /// Wall-clock time from question to answer, in seconds.
@@ -93,6 +102,15 @@ pub struct AnswerRecord {
     pub outcome: RecordedOutcome,
     /// Text of the answer.
     pub answer: String,
+    /// Confidence of the answer, 0 to 1, if the strategy told one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// How far the evidence came, if that can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<EvidenceReach>,
+    /// Text that the answer cites, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotes: Vec<String>,
     /// Scores of the answer, by metric; a judge adds its own.
     pub scores: AnswerScores,
     /// Cost of the answer.
@@ -103,7 +121,8 @@ pub struct AnswerRecord {
 }
 
 impl AnswerRecord {
-    /// Creates the record of an answer to `question`, scored by [`EvalQuestion::score`].
+    /// Creates the record of an answer to `question`, scored by [`EvalQuestion::score`]. It has no
+    /// confidence, evidence and quotes yet.
     pub fn new(
         question: &EvalQuestion,
         outcome: RecordedOutcome,
@@ -127,6 +146,9 @@ impl AnswerRecord {
             outcome,
             scores: question.score(outcome, &answer),
             answer,
+            confidence: None,
+            evidence: None,
+            quotes: Vec::new(),
             cost,
             judge_cost: None,
         }
@@ -149,6 +171,9 @@ impl AnswerRecord {
         let bad = self.scores.iter().find(|(_, score)| !(0.0..=1.0).contains(*score));
         if let Some((metric, score)) = bad {
             return Some(format!("expected scores from 0 to 1, got `{metric}` {score}"));
+        }
+        if let Some(confidence) = self.confidence.filter(|of| !(0.0..=1.0).contains(of)) {
+            return Some(format!("expected a `confidence` from 0 to 1, got {confidence}"));
         }
         let seconds = self.cost.seconds;
         let is_time = seconds.is_finite() && seconds >= 0.0;

@@ -3,7 +3,9 @@ use std::fs;
 use clew_core::{Cost, Verdict};
 
 use super::*;
-use crate::answers::{AnswerScores, Metric, RecordedOutcome};
+use crate::EvalQuestion;
+use crate::answers::{AnswerScores, EvidenceReach, Metric, RecordedOutcome};
+use crate::dataset::Scoring;
 
 fn run() -> RunIdentity {
     let settings = [("k", "10"), ("model", "small")];
@@ -23,6 +25,9 @@ fn record(id: &str) -> AnswerRecord {
         pair: (id == "q2").then(|| "p".to_owned()),
         outcome: RecordedOutcome::Answered,
         answer: "(B) über\nall".to_owned(),
+        confidence: (id == "q2").then_some(0.75),
+        evidence: (id == "q2").then_some(EvidenceReach::Found),
+        quotes: vec!["über".to_owned()],
         scores: AnswerScores::from([(Metric::ExactMatch, 0.1 + 0.2), (Metric::Accuracy, 1.0)]),
         cost: AnswerCost { evidence_tokens: 7, seconds: 0.25, ..AnswerCost::default() },
         judge_cost: None,
@@ -163,8 +168,13 @@ fn records_that_would_not_be_read_again_are_not_written() {
     bad_score.scores.insert(Metric::Graded, f64::NAN);
     let mut bad_time = record("q3");
     bad_time.cost.seconds = -1.0;
-    for (bad, problem) in [(record("q1"), "already"), (bad_score, "graded"), (bad_time, "seconds")]
-    {
+    let bad_confidence = AnswerRecord { confidence: Some(1.5), ..record("q4") };
+    for (bad, problem) in [
+        (record("q1"), "already"),
+        (bad_score, "graded"),
+        (bad_time, "seconds"),
+        (bad_confidence, "`confidence` from 0 to 1, got 1.5"),
+    ] {
         let error = log.append(bad).unwrap_err();
         assert!(error.to_string().contains(problem), "{error}");
     }
@@ -178,4 +188,96 @@ fn a_missing_folder_is_named() {
     let error = AnswerLog::open(&path, run()).unwrap_err();
     assert!(matches!(error, Error::Unwritable { .. }), "{error:?}");
     assert_eq!(error.kind(), clew_core::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_log_from_before_confidence_was_recorded_is_read() {
+    let place = Place::holding(&["q2"]);
+    let whole = fs::read_to_string(place.path()).unwrap();
+    let new = [
+        r#""confidence":0.75,"#,
+        r#""evidence":"found","#,
+        r#""quotes":["über"],"#,
+        r#""reranked_tokens":0,"#,
+    ];
+    let old = new.iter().fold(whole, |text, new| {
+        assert!(text.contains(new), "{text}");
+        text.replace(new, "")
+    });
+    fs::write(place.path(), old).unwrap();
+    let expected =
+        AnswerRecord { confidence: None, evidence: None, quotes: Vec::new(), ..record("q2") };
+    assert_eq!(AnswerLog::read(&place.path()).unwrap().1, [expected]);
+}
+
+/// Checks the kind of error of an answer with this score.
+fn check_miss(
+    outcome: RecordedOutcome,
+    (metric, score): (Metric, f64),
+    evidence: Option<EvidenceReach>,
+    expected: Option<MissKind>,
+) {
+    let scores = AnswerScores::from([(metric, score), (Metric::Recall, 0.0)]);
+    let record = AnswerRecord { outcome, evidence, scores, ..record("q1") };
+    assert_eq!(record.miss(), expected, "{record:?}");
+}
+
+#[test]
+fn the_first_step_that_went_wrong_is_the_kind_of_an_error() {
+    use EvidenceReach::{Found, NotFound, Read};
+    use Metric::{Abstention, Accuracy, F1, Graded, RougeL};
+    use RecordedOutcome::{Answered, NotInMemory};
+    let cases = [
+        (Answered, (F1, 0.5), Some(NotFound), None),
+        (Answered, (F1, 0.49), Some(NotFound), Some(MissKind::NotRetrieved)),
+        (Answered, (F1, 0.2), Some(Found), Some(MissKind::NotRead)),
+        (Answered, (F1, 0.2), Some(Read), Some(MissKind::WrongSpan)),
+        (Answered, (Accuracy, 0.0), None, Some(MissKind::Unexplained)),
+        (Answered, (Graded, 1.0), None, None),
+        (Answered, (RougeL, 0.1), None, None),
+        (NotInMemory, (F1, 0.0), Some(NotFound), Some(MissKind::NotRetrieved)),
+        (NotInMemory, (F1, 0.0), Some(Found), Some(MissKind::NotRead)),
+        (NotInMemory, (F1, 0.0), Some(Read), Some(MissKind::RefusedWrongly)),
+        (NotInMemory, (RougeL, 0.0), None, Some(MissKind::RefusedWrongly)),
+        (NotInMemory, (Abstention, 1.0), None, None),
+        (Answered, (Abstention, 0.0), None, Some(MissKind::AnsweredWrongly)),
+        (Answered, (Abstention, 1.0), None, None),
+    ];
+    for (outcome, score, evidence, expected) in cases {
+        check_miss(outcome, score, evidence, expected);
+    }
+    for kind in MissKind::ALL {
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+    }
+    assert!(MissKind::ALL.is_sorted());
+}
+
+#[test]
+fn a_miss_tells_what_was_asked_expected_and_given() {
+    let question = EvalQuestion {
+        id: "q2".to_owned(),
+        text: "Who?".to_owned(),
+        kind: "choice".to_owned(),
+        groups: Vec::new(),
+        gold: Vec::new(),
+        asked_at: None,
+        is_abstention: false,
+        references: vec!["Bo".to_owned()],
+        scoring: Scoring::Squad,
+    };
+    let mut wrong = record("q2");
+    assert_eq!(AnswerMiss::of(&run(), &question, &wrong), None);
+    wrong.scores.insert(Metric::Accuracy, 0.0);
+    let miss = AnswerMiss::of(&run(), &question, &wrong).unwrap();
+    let expected = serde_json::json!({
+        "strategy": "plain", "question_id": "q2", "type": "choice", "kind": "not-read",
+        "question": "Who?", "expected": ["Bo"], "outcome": "answered",
+        "answer": "(B) über\nall", "confidence": 0.75, "evidence": "found", "quotes": ["über"],
+        "scores": { "accuracy": 0.0, "em": 0.1 + 0.2 },
+    });
+    assert_eq!(serde_json::to_value(&miss).unwrap(), expected);
+    wrong.scores.insert(Metric::Abstention, 0.0);
+    let never_said = EvalQuestion { is_abstention: true, ..question };
+    let miss = AnswerMiss::of(&run(), &never_said, &wrong).unwrap();
+    assert_eq!((miss.kind, miss.expected), (MissKind::AnsweredWrongly, Vec::<String>::new()));
 }

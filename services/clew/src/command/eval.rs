@@ -1,12 +1,15 @@
-//! Command `clew eval`: measures quality on public data sets, through the product's own ingestion
-//! and search.
+//! Command `clew eval`: measures quality on public data sets, through the product's own ingestion,
+//! search and reading.
 //!
 //! Each haystack becomes a corpus in a temporary directory, and its units become documents. Units
 //! that are longer than a chunk are cut into chunks and reported as a whole.
 
 mod answers;
 mod haystack_corpus;
+mod json_lines;
 mod judging;
+mod measured_reader;
+mod reading;
 mod recalled;
 mod retrieval;
 mod retrieval_args;
@@ -15,6 +18,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 
 use self::answers::{AnswersArgs, CompareArgs};
+use self::reading::ReadingArgs;
 use self::retrieval_args::RetrievalArgs;
 use crate::args::global::GlobalArgs;
 use crate::output::Output;
@@ -34,6 +38,9 @@ pub enum EvalAction {
     /// Score answers against reference answers; continues where an interrupted run stopped. A
     /// language model judges the answers too if the configuration has a section `judge`.
     Answers(AnswersArgs),
+    /// Measure the reader by itself: the words that it finds in given passages, and how well it
+    /// knows when there are none.
+    Reading(ReadingArgs),
     /// Show finished runs of `eval answers` side by side.
     Compare(CompareArgs),
 }
@@ -46,6 +53,7 @@ pub async fn run(global: &GlobalArgs, arguments: EvalArgs, output: &Output) -> a
     match arguments.action {
         EvalAction::Retrieval(arguments) => retrieval::run(global, &arguments, output).await,
         EvalAction::Answers(arguments) => answers::run(global, arguments, output).await,
+        EvalAction::Reading(arguments) => reading::run(global, &arguments, output).await,
         EvalAction::Compare(arguments) => answers::compare(&arguments, output),
     }
 }

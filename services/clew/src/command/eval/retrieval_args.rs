@@ -31,7 +31,7 @@ impl SmoothingChoice {
 /// Arguments of `eval retrieval`.
 #[derive(Debug, Args)]
 pub struct RetrievalArgs {
-    /// Data set: multihop, locomo, longmemeval, lihua or beam.
+    /// Data set: multihop, locomo, longmemeval, lihua, beam or squad.
     #[arg(long)]
     pub format: String,
     /// Folder or file of the data set.
