@@ -75,22 +75,27 @@ impl ReaderModel {
         include_bytes!("../reader/reader.safetensors")
     }
 
-    /// Returns whether `folder` holds the base that `adapter`, the content of its file, was trained
-    /// on. Reads all of the folder's weights.
+    /// Loads a reader like [`Self::load`] if `folder` holds the base that the adapter was trained
+    /// on. Returns `None` if it holds another embedding model.
     ///
     /// # Errors
-    /// Returns [`Error::Broken`] or [`Error::Unsupported`] if the adapter is cut short or of
-    /// another format, and the errors of [`crate::EmbeddingModel::load`] about files if the folder
-    /// holds no embedding model.
-    pub fn is_base_of(folder: &Path, adapter: &[u8]) -> Result<bool, Error> {
+    /// Returns the errors of [`Self::load`], but for those of another base.
+    pub fn load_if_base(
+        folder: &Path,
+        adapter: &[u8],
+        options: &ModelOptions,
+    ) -> Result<Option<Arc<Self>>, Error> {
         let adapter = Adapter::read(adapter)?;
         let folder = ModelFolder::open(folder)?;
         match &folder.transformer {
             // Larger models have gigabytes, which need not be read.
-            Transformer::Bert { config, checkpoint } if adapter.is_as_wide_as(config) => {
-                Ok(fingerprint(&folder, checkpoint)? == adapter.base_fingerprint)
+            Transformer::Bert { config, checkpoint }
+                if adapter.is_as_wide_as(config)
+                    && fingerprint(&folder, checkpoint)? == adapter.base_fingerprint =>
+            {
+                Self::over(&folder, adapter, options).map(Some)
             }
-            Transformer::Bert { .. } | Transformer::Qwen2 { .. } => Ok(false),
+            Transformer::Bert { .. } | Transformer::Qwen2 { .. } => Ok(None),
         }
     }
 
@@ -105,8 +110,18 @@ impl ReaderModel {
     pub fn load(base: &Path, adapter: &[u8], options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let adapter = Adapter::read(adapter)?;
         let folder = ModelFolder::open(base)?;
-        let (config, checkpoint) = bert_of(&folder)?;
+        let (_, checkpoint) = bert_of(&folder)?;
         adapter.check_base(&fingerprint(&folder, checkpoint)?)?;
+        Self::over(&folder, adapter, options)
+    }
+
+    /// Loads the reader over its base, whose fingerprint was checked.
+    fn over(
+        folder: &ModelFolder,
+        adapter: Adapter<'_>,
+        options: &ModelOptions,
+    ) -> Result<Arc<Self>, Error> {
+        let (config, checkpoint) = bert_of(folder)?;
         adapter.check(config)?;
         checkpoint.check(&config.parameters(), bert::is_ignored)?;
         let tokenizer = folder.read_tokenizer()?;
@@ -193,7 +208,19 @@ impl ReaderModel {
         merging::merge(windows, &self.calibration)
     }
 
-    /// Calls [`Self::encode`], [`Self::score_windows`] and [`Self::merge`].
+    /// Merges the scores of the windows of several passages, in order. `windows` has the number of
+    /// windows of each passage, which together are those of `scores`.
+    pub fn merge_all(&self, windows: &[usize], scores: &[WindowScore]) -> Vec<PassageRead> {
+        let mut scores = scores;
+        let passages = windows.iter().map(|&count| {
+            let (own, rest) = scores.split_at(count.min(scores.len()));
+            scores = rest;
+            self.merge(own)
+        });
+        passages.collect()
+    }
+
+    /// Calls [`Self::encode`], [`Self::score_windows`] and [`Self::merge_all`].
     ///
     /// # Errors
     /// Returns [`Error::Device`] if the device fails.
@@ -208,14 +235,8 @@ impl ReaderModel {
         let counts: Vec<usize> = encoded.iter().map(Vec::len).collect();
         let windows: Vec<EncodedWindow> = encoded.into_iter().flatten().collect();
         let scores = self.score_windows(&windows, scratch)?;
-        let mut rest = scores.as_slice();
-        let passages = counts.into_iter().map(|count| {
-            let (own, after) = rest.split_at(count);
-            rest = after;
-            self.merge(own)
-        });
         let tokens = windows.iter().map(|window| window.ids().len() as u64).sum();
-        Ok(PassagesRead { passages: passages.collect(), tokens })
+        Ok(PassagesRead { passages: self.merge_all(&counts, &scores), tokens })
     }
 
     fn check_tokens(&self, window: &EncodedWindow) -> Result<(), Error> {

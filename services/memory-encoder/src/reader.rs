@@ -244,10 +244,7 @@ impl Source {
                     Error::invalid("reader.adapter", problem)
                 })?),
             };
-            Ok(match ReaderModel::is_base_of(&folder, &adapter)? {
-                true => Some(ReaderModel::load(&folder, &adapter, &options)?),
-                false => None,
-            })
+            Ok(ReaderModel::load_if_base(&folder, &adapter, &options)?)
         };
         let loaded = tokio::task::spawn_blocking(load)
             .await
@@ -351,12 +348,7 @@ impl Running {
         let tokens = windows.iter().map(|window| window.ids().len() as u64).sum();
         let person = Priority::Interactive;
         let scores = self.devices.compute(windows, person, arrived, deadline).await?;
-        let mut scores = scores.into_iter();
-        let merge = |windows| {
-            let own: Vec<WindowScore> = scores.by_ref().take(windows).collect();
-            self.reader.model.merge(&own)
-        };
-        Ok(PassagesRead { passages: counts.into_iter().map(merge).collect(), tokens })
+        Ok(PassagesRead { passages: self.reader.model.merge_all(&counts, &scores), tokens })
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
+mod wired;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,19 +17,11 @@ use clew_core::{
 use clew_memory_encoder::service::EncoderEndpoint;
 use clew_memory_encoder::{EncoderConfig, EncoderPools, OwnReader, ReaderConfig};
 use clew_remote::RemoteReader;
-use clew_runtime::peer::{PeerOptions, Reach};
-use clew_runtime::pool::Pool;
-use clew_testkit::{FaultyWire, write_tiny_bert, write_tiny_reader};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use clew_testkit::{write_tiny_bert, write_tiny_reader};
 
-/// Maximum time that a test waits for an event.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::wired::{Server, pool, set, soon};
+
 const QUESTION: &str = "who lives by the river?";
-
-fn soon() -> Instant {
-    Instant::now() + PATIENCE
-}
 
 fn config() -> EncoderConfig {
     EncoderConfig { threads: 1, ..EncoderConfig::default() }
@@ -43,48 +37,8 @@ fn passages(texts: impl IntoIterator<Item = String>) -> Vec<ReadPassage> {
     texts.into_iter().map(passage).collect()
 }
 
-/// Encoder service behind a wire that can be cut.
-struct Server {
-    wire: FaultyWire,
-    serving: JoinHandle<Result<(), Error>>,
-}
-
-impl Server {
-    async fn start(pools: &EncoderPools, reader: Arc<dyn SpanReader>) -> Self {
-        let endpoint = EncoderEndpoint::of_pools(pools, 32).with_reader(reader);
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let wire = FaultyWire::to(listener.local_addr().unwrap()).await.unwrap();
-        let serving =
-            tokio::spawn(async move { endpoint.serve(listener, std::future::pending()).await });
-        Self { wire, serving }
-    }
-
-    fn kill(&self) {
-        self.serving.abort();
-        self.wire.cut();
-    }
-
-    fn member(&self, name: &str) -> (String, String) {
-        (name.to_owned(), format!("http://{}", self.wire.address()))
-    }
-}
-
-async fn pool(members: Vec<(String, String)>) -> Pool {
-    let service = "clew.encoder.v1.EncoderService".to_owned();
-    let options = PeerOptions { service, credits: 64, reach: Reach::default() };
-    let pool = Pool::new("readers", options);
-    set(&pool, members).await;
-    pool
-}
-
-/// Sets the members of a pool, and waits until they serve.
-async fn set(pool: &Pool, members: Vec<(String, String)>) {
-    pool.update(members).await.unwrap();
-    let deadline = soon();
-    while !pool.node().children.iter().all(|peer| peer.state == "serving") {
-        assert!(Instant::now() < deadline, "they never served");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+async fn serve(pools: &EncoderPools, reader: Arc<dyn SpanReader>) -> Server {
+    Server::start(EncoderEndpoint::of_pools(pools, 32).with_reader(reader)).await
 }
 
 /// Reader that counts the passages that it was given, and finds nothing in them. It can be taken
@@ -136,12 +90,9 @@ async fn passages_are_read_elsewhere_as_here_also_when_an_encoder_is_lost() {
     let named = ReaderConfig { adapter: Some(adapter), ..ReaderConfig::default() };
     let own = OwnReader::load(&named, Some(folder.path()), &config()).await.unwrap();
     let here = own.seam();
-    let servers = [
-        Server::start(&pools, Arc::clone(&here)).await,
-        Server::start(&pools, Arc::clone(&here)).await,
-    ];
+    let servers = [serve(&pools, Arc::clone(&here)).await, serve(&pools, Arc::clone(&here)).await];
     let members = vec![servers[0].member("a"), servers[1].member("b")];
-    let there = RemoteReader::new(pool(members).await);
+    let there = RemoteReader::new(pool("readers", members).await);
     assert_eq!(there.reader_model(soon()).await.unwrap(), here.reader_model(soon()).await.unwrap());
     let animal = |i: usize| if i.is_multiple_of(3) { "dog" } else { "cat" };
     let texts = (0..50).map(|i| format!("{} the old {}", "by the river".repeat(i % 9), animal(i)));
@@ -177,11 +128,11 @@ async fn only_encoders_that_have_a_reader_are_given_passages() {
     readers[0].is_gone.store(true, Ordering::SeqCst);
     let mut servers = Vec::new();
     for reader in &readers {
-        servers.push(Server::start(&pools, Arc::clone(reader) as _).await);
+        servers.push(serve(&pools, Arc::clone(reader) as _).await);
     }
     let names = ["a", "b", "c"];
     let members = |which: &[usize]| which.iter().map(|&i| servers[i].member(names[i])).collect();
-    let encoders = pool(members(&[0, 1, 2])).await;
+    let encoders = pool("readers", members(&[0, 1, 2])).await;
     let there = RemoteReader::new(encoders.clone());
     let read = async |count: usize| {
         let passages = passages((0..count).map(|i| format!("house {i}")));
@@ -239,9 +190,10 @@ async fn nobody_waits_for_an_encoder_that_loads_its_reader_while_another_has_one
     let folder = tempfile::tempdir().unwrap();
     let pools = pools(folder.path()).await;
     let reader = Arc::new(Counts::default());
-    let loads = Server::start(&pools, Arc::new(Loads)).await;
-    let counts = Server::start(&pools, Arc::clone(&reader) as _).await;
-    let there = RemoteReader::new(pool(vec![loads.member("a"), counts.member("b")]).await);
+    let loads = serve(&pools, Arc::new(Loads)).await;
+    let counts = serve(&pools, Arc::clone(&reader) as _).await;
+    let there =
+        RemoteReader::new(pool("readers", vec![loads.member("a"), counts.member("b")]).await);
     let asked = Instant::now();
     let passages = passages((0..40).map(|i| format!("house {i}")));
     assert_eq!(there.read_spans(QUESTION, passages, soon()).await.unwrap().tokens, 40);
@@ -253,8 +205,8 @@ async fn nobody_waits_for_an_encoder_that_loads_its_reader_while_another_has_one
 #[tokio::test]
 async fn encoders_without_a_reader_say_so() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&pools(folder.path()).await, Arc::new(NoReader)).await;
-    let there = RemoteReader::new(pool(vec![server.member("a")]).await);
+    let server = serve(&pools(folder.path()).await, Arc::new(NoReader)).await;
+    let there = RemoteReader::new(pool("readers", vec![server.member("a")]).await);
     assert_eq!(there.reader_model(soon()).await.unwrap(), None);
     let one = passages(["p".to_owned()]);
     let refused = there.read_spans(QUESTION, one, soon()).await.unwrap_err();
@@ -269,7 +221,7 @@ async fn a_request_that_no_client_of_ours_sends_is_refused() {
     use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
     let folder = tempfile::tempdir().unwrap();
     let reader = Arc::new(Counts::default());
-    let server = Server::start(&pools(folder.path()).await, Arc::clone(&reader) as _).await;
+    let server = serve(&pools(folder.path()).await, Arc::clone(&reader) as _).await;
     let (_, address) = server.member("a");
     let mut client = EncoderServiceClient::connect(address).await.unwrap();
     let refused = client.read_spans(ReadSpansRequest::default()).await.unwrap_err();

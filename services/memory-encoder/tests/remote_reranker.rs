@@ -2,27 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
+mod wired;
+
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use clew_core::{Encoder, Error, ErrorKind, NoReranker, Priority, Reranker, TextKind};
+use clew_core::{Encoder, ErrorKind, NoReranker, Priority, Reranker, TextKind};
 use clew_memory_encoder::service::EncoderEndpoint;
 use clew_memory_encoder::{EncoderConfig, EncoderPools, RerankerPool};
 use clew_remote::{RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions, RemoteReranker};
-use clew_runtime::peer::{PeerOptions, Reach};
-use clew_runtime::pool::Pool;
-use clew_testkit::{FaultyWire, ModelEndpoint, write_tiny_bert, write_tiny_reranker};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use clew_runtime::peer::Reach;
+use clew_testkit::{ModelEndpoint, write_tiny_bert, write_tiny_reranker};
 
-/// Maximum time that a test waits for an event.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::wired::{Server, pool, soon};
+
 const QUESTION: &str = "who lives by the river?";
-
-fn soon() -> Instant {
-    Instant::now() + PATIENCE
-}
 
 async fn pools(folder: &Path, config: &EncoderConfig) -> EncoderPools {
     write_tiny_bert(folder, 3).unwrap();
@@ -35,43 +29,8 @@ async fn reranker(folder: &Path) -> Arc<RerankerPool> {
     Arc::new(RerankerPool::load(folder.to_owned(), &config).await.unwrap())
 }
 
-/// Encoder service behind a wire that can be cut.
-struct Server {
-    wire: FaultyWire,
-    serving: JoinHandle<Result<(), Error>>,
-}
-
-impl Server {
-    async fn start(pools: &EncoderPools, reranker: Arc<dyn Reranker>) -> Self {
-        let endpoint = EncoderEndpoint::of_pools(pools, 32).with_reranker(reranker);
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let wire = FaultyWire::to(listener.local_addr().unwrap()).await.unwrap();
-        let serving =
-            tokio::spawn(async move { endpoint.serve(listener, std::future::pending()).await });
-        Self { wire, serving }
-    }
-
-    fn kill(&self) {
-        self.serving.abort();
-        self.wire.cut();
-    }
-
-    fn member(&self, name: &str) -> (String, String) {
-        (name.to_owned(), format!("http://{}", self.wire.address()))
-    }
-}
-
-async fn remote(members: Vec<(String, String)>) -> RemoteReranker {
-    let service = "clew.encoder.v1.EncoderService".to_owned();
-    let options = PeerOptions { service, credits: 64, reach: Reach::default() };
-    let pool = Pool::new("rerankers", options);
-    pool.update(members).await.unwrap();
-    let deadline = soon();
-    while !pool.node().children.iter().all(|peer| peer.state == "serving") {
-        assert!(Instant::now() < deadline, "they never served");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    RemoteReranker::new(pool)
+async fn serve(pools: &EncoderPools, reranker: Arc<dyn Reranker>) -> Server {
+    Server::start(EncoderEndpoint::of_pools(pools, 32).with_reranker(reranker)).await
 }
 
 #[tokio::test]
@@ -80,11 +39,11 @@ async fn passages_are_reranked_elsewhere_as_here_also_when_an_encoder_is_lost() 
     let config = EncoderConfig { threads: 1, ..EncoderConfig::default() };
     let pools = pools(folders[0].path(), &config).await;
     let here = reranker(folders[1].path()).await;
-    let servers = [
-        Server::start(&pools, Arc::clone(&here) as _).await,
-        Server::start(&pools, Arc::clone(&here) as _).await,
-    ];
-    let there = remote(vec![servers[0].member("a"), servers[1].member("b")]).await;
+    let servers =
+        [serve(&pools, Arc::clone(&here) as _).await, serve(&pools, Arc::clone(&here) as _).await];
+    let there = RemoteReranker::new(
+        pool("rerankers", vec![servers[0].member("a"), servers[1].member("b")]).await,
+    );
     assert_eq!(
         there.reranker_model(soon()).await.unwrap(),
         here.reranker_model(soon()).await.unwrap()
@@ -114,8 +73,8 @@ async fn passages_are_reranked_elsewhere_as_here_also_when_an_encoder_is_lost() 
 async fn encoders_without_a_reranker_say_so() {
     let folder = tempfile::tempdir().unwrap();
     let config = EncoderConfig { threads: 1, ..EncoderConfig::default() };
-    let server = Server::start(&pools(folder.path(), &config).await, Arc::new(NoReranker)).await;
-    let there = remote(vec![server.member("a")]).await;
+    let server = serve(&pools(folder.path(), &config).await, Arc::new(NoReranker)).await;
+    let there = RemoteReranker::new(pool("rerankers", vec![server.member("a")]).await);
     assert_eq!(there.reranker_model(soon()).await.unwrap(), None);
     let refused = there.score(QUESTION, vec!["p".to_owned()], soon()).await.unwrap_err();
     assert_eq!((refused.kind(), refused.reason()), (ErrorKind::WrongState, "NO_RERANKER"));
@@ -134,7 +93,7 @@ async fn a_model_behind_an_endpoint_is_reached_through_an_encoder() {
         ..EncoderConfig::default()
     };
     let pools = EncoderPools::load(None, &config).await.unwrap();
-    let server = Server::start(&pools, Arc::new(NoReranker)).await;
+    let server = serve(&pools, Arc::new(NoReranker)).await;
     let options = RemoteEncoderOptions {
         members: vec![server.member("a")],
         expected: None,
