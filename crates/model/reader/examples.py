@@ -221,7 +221,7 @@ class Maker:
             changed = self.without_answer(question, passage, names, texts, raw, others)
             if changed:
                 (question, passage), spans, answered, relevant = changed, [], 0.0, None
-                if passage != raw["context"] and heading:
+                if passage != raw["context"]:
                     heading = ""
         self.names += names[:1]
         if GROUPED.search(question) and chance() < GROUPED_NUMBER:

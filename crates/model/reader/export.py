@@ -80,26 +80,35 @@ def with_neighbours(rows):
     return mixed
 
 
+def features(readings):
+    """Returns margin, verdict and 1 of each reading, and whether it has an answer."""
+    told = numpy.array([[read.margin, read.verdict, 1.0] for read in readings])
+    return told, numpy.array([float(bool(read.references)) for read in readings])
+
+
+def probabilities(told, weights):
+    """Returns the probability that a passage answers, of each reading."""
+    return 1 / (1 + numpy.exp(-told @ weights))
+
+
 def calibrated(readings):
     """Returns a, b and c of the probability `sigmoid(a·margin + b·verdict + c)` that a passage
     answers, by logistic regression (Newton's method) on what was read."""
-    features = numpy.array([[read.margin, read.verdict, 1.0] for read in readings])
-    answered = numpy.array([float(bool(read.references)) for read in readings])
+    told, answered = features(readings)
     weights = numpy.zeros(3)
     for _ in range(50):
-        chances = 1 / (1 + numpy.exp(-features @ weights))
+        chances = probabilities(told, weights)
         # A little weight decay keeps the two features, which say nearly the same, apart.
-        slope = features.T @ (answered - chances) - 0.1 * weights
-        bend = (features * (chances * (1 - chances))[:, None]).T @ features + 0.1 * numpy.eye(3)
+        slope = told.T @ (answered - chances) - 0.1 * weights
+        bend = (told * (chances * (1 - chances))[:, None]).T @ told + 0.1 * numpy.eye(3)
         weights = weights + numpy.linalg.solve(bend, slope)
     return [round(float(weight), 4) for weight in weights]
 
 
 def calibration_error(readings, weights, bins=10):
     """Returns the mean distance between probabilities and what they promise, over equal bins."""
-    features = numpy.array([[read.margin, read.verdict, 1.0] for read in readings])
-    answered = numpy.array([float(bool(read.references)) for read in readings])
-    chances = 1 / (1 + numpy.exp(-features @ numpy.array(weights)))
+    told, answered = features(readings)
+    chances = probabilities(told, numpy.array(weights))
     places = numpy.minimum((chances * bins).astype(int), bins - 1)
     return sum(
         abs(chances[places == place].mean() - answered[places == place].mean()) * (places == place).mean()

@@ -21,6 +21,20 @@ EMBEDDINGS = "embeddings."
 HEADS = ("span", "verdict")
 
 
+def tensors(batch):
+    """Returns ids, mask and readable places of a batch, each `[windows, tokens]`."""
+    longest = max(len(window.ids) for window in batch)
+    ids = torch.zeros(len(batch), longest, dtype=torch.long)
+    mask = torch.zeros(len(batch), longest, dtype=torch.bool)
+    readable = torch.zeros(len(batch), longest, dtype=torch.bool)
+    for row, window in enumerate(batch):
+        ids[row, :len(window.ids)] = torch.tensor(window.ids)
+        mask[row, :len(window.ids)] = True
+        readable[row, window.begin:window.end] = True
+        readable[row, 0] = True
+    return ids, mask, readable
+
+
 class Reader(nn.Module):
     """Transformer and heads. `base` is a folder of the base in Hugging Face layout."""
 

@@ -9,6 +9,7 @@ from random import Random
 import torch
 
 import examples
+from network import tensors
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -132,9 +133,6 @@ def read_passages(model, encoder, rows, tokens=16384):
 
 def read_windows(model, windows):
     """Returns margin, best span in passage tokens and verdicts of each window."""
-    # `train` imports this module.
-    from train import tensors
-
     ids, mask, readable = tensors(windows)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         starts, ends, verdicts = model(ids, mask, readable)

@@ -15,26 +15,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 import examples
 import scoring
-from network import Reader
+from network import Reader, tensors
 
 HEADS_RATE = 4.0
 WARM_UP = 0.06
 CLIP = 1.0
 VERDICT_WEIGHTS = (0.5, 0.25)
-
-
-def tensors(batch):
-    """Returns ids, mask and readable places of a batch, each `[windows, tokens]`."""
-    longest = max(len(window.ids) for window in batch)
-    ids = torch.zeros(len(batch), longest, dtype=torch.long)
-    mask = torch.zeros(len(batch), longest, dtype=torch.bool)
-    readable = torch.zeros(len(batch), longest, dtype=torch.bool)
-    for row, window in enumerate(batch):
-        ids[row, :len(window.ids)] = torch.tensor(window.ids)
-        mask[row, :len(window.ids)] = True
-        readable[row, window.begin:window.end] = True
-        readable[row, 0] = True
-    return ids, mask, readable
 
 
 def loss_of(model, batch):
