@@ -55,11 +55,23 @@ SOURCES = {
     "timeqa_human": Source(1.0, "BSD-3-Clause"),
     "onestopqa": Source(0.5, "CC BY-SA 4.0"),
     "covid_qa": Source(0.5, "Apache-2.0"),
-    "synthetic_unanswerable": Source(0.3, "as the others"),
+    "synthetic_unanswerable": Source(0.2, "as the others"),
     "selqa_sentences": Source(0.2, "Apache-2.0"),
     "qmsum_turns": Source(0.08, "MIT"),
     "squad_nqg_sentences": Source(0.06, "CC BY-SA 4.0"),
 }
+
+# Parts of the data that a training can go without, to measure what they bring.
+PARTS = {
+    "squad": ("squad2_train_part", "squadshifts_newwiki", "squadshifts_amazon", "squadshifts_reddit"),
+    "natural-questions": ("qed_nq", "nq_open_oracle"),
+    "sentences": ("qamr", "qasrl_gs"),
+    "dialogues": ("doc2dial_val", "molweni_test"),
+    "other-passages": ("synthetic_unanswerable",),
+    "relevance": ("selqa_sentences", "qmsum_turns", "squad_nqg_sentences"),
+}
+# The changes by rules, as a part.
+RULES = "rules"
 
 # Chances of the changes by rules that leave an answer in the passage.
 HEADING_SHOWN = 0.5
@@ -67,13 +79,19 @@ SPOKEN_HEADING = 0.06
 GROUPED_NUMBER = 0.5
 # Maximum number of sentences that a single one is put among.
 NEIGHBOURS = 3
+# Chance that a sentence of another passage of the article stands before the passage, as where a
+# question asks of something that another passage names.
+LED = 0.08
 
 # Chances of the changes that leave none, for examples with an answer.
 ANOTHER_PASSAGE = 0.05
-ANOTHER_NAME = 0.08
+ANOTHER_NAME = 0.1
 ANOTHER_MATTER = 0.03
-ANOTHER_WORD = 0.13
+ANOTHER_WORD = 0.2
 ANSWER_REMOVED = 0.04
+
+# How often a question is taken that people asked although the passage has no answer: there are few.
+UNANSWERABLE_TAKEN = 3
 
 NAME = re.compile(r"\b[A-Z][\w'’-]+(?: (?:of |de |van )?[A-Z][\w'’-]+)*")
 GROUPED = re.compile(r"\b\d{1,3}(?:,\d{3})+\b")
@@ -189,13 +207,16 @@ def place(window, start, end):
 class Maker:
     """Makes one window out of each example, with changes by rules."""
 
-    def __init__(self, encoder, random):
+    def __init__(self, encoder, random, with_rules=True):
         self.encoder = encoder
         self.random = random
+        self.with_rules = with_rules
         # Names in questions, to ask about somebody else.
         self.names = []
         # Words of questions, by file and title.
         self.words = {}
+        # Passages, by file and title.
+        self.articles = {}
 
     def example(self, raw, source, others):
         """Returns the window of an example; `others` are examples of the same file."""
@@ -215,16 +236,18 @@ class Maker:
         relevant = 1.0 if spans else (0.0 if source == "synthetic_unanswerable" else None)
         if SOURCES[source].is_sentence:
             passage, spans = self.among_others(passage, spans, others)
+        elif self.with_rules and chance() < LED:
+            passage, spans = self.led(passage, spans, raw, others)
         names = [m.group() for m in NAME.finditer(question) if m.start() > 0]
-        if spans:
+        if spans and self.with_rules:
             texts = [passage[start:end].lower() for start, end in spans]
             changed = self.without_answer(question, passage, names, texts, raw, others)
             if changed:
                 (question, passage), spans, answered, relevant = changed, [], 0.0, None
-                if passage != raw["context"]:
+                if not passage.endswith(raw["context"]):
                     heading = ""
         self.names += names[:1]
-        if GROUPED.search(question) and chance() < GROUPED_NUMBER:
+        if self.with_rules and GROUPED.search(question) and chance() < GROUPED_NUMBER:
             question = GROUPED.sub(lambda number: number.group().replace(",", ""), question)
         return self.cut(question, heading, passage, spans, answered, relevant)
 
@@ -237,6 +260,19 @@ class Maker:
         back = "".join(" " + sentence for sentence in sentences[before:])
         moved = [(start + len(front), end + len(front)) for start, end in spans]
         return front + passage + back, moved
+
+    def led(self, passage, spans, raw, others):
+        """Puts a sentence of another passage of the same article, if there is one, before a passage."""
+        if id(others) not in self.articles:
+            by_title = {}
+            for other in others:
+                by_title.setdefault(other.get("title"), {})[other["context"]] = None
+            self.articles[id(others)] = {title: list(passages) for title, passages in by_title.items()}
+        other = self.random.choice(self.articles[id(others)][raw.get("title")])
+        lead = self.random.choice(SENTENCE_END.split(other)).strip() + "\n"
+        if other == raw["context"] or len(lead) > 300:
+            return passage, spans
+        return lead + passage, [(start + len(lead), end + len(lead)) for start, end in spans]
 
     def without_answer(self, question, passage, names, texts, raw, others):
         """Returns a question and a passage that has no answer to it, made out of those that have
@@ -348,15 +384,20 @@ class Maker:
         return window
 
 
-def training_windows(data, base, seed):
-    """Returns the windows to train on, in random order, and the number of windows by file."""
+def training_windows(data, base, seed, without=""):
+    """Returns the windows to train on, in random order, and the number of windows by file. `without`
+    is one of the `PARTS` or `RULES`."""
     random = Random(seed)
-    maker = Maker(Encoder(base), random)
+    maker = Maker(Encoder(base), random, with_rules=without != RULES)
     chosen = []
     for name, source in SOURCES.items():
+        if name in PARTS.get(without, ()):
+            continue
         folder = "rerank" if name.endswith(("_sentences", "_turns")) else "train"
         raw = read(Path(data) / folder / f"{name}.jsonl.gz")
         sample = random.sample(raw, round(source.share * len(raw)))
+        if not name.startswith("synthetic"):
+            sample += [row for row in sample if row["answers"] == []] * (UNANSWERABLE_TAKEN - 1)
         chosen += [(name, example, raw) for example in sample]
     random.shuffle(chosen)
     windows, counts = [], dict.fromkeys(SOURCES, 0)

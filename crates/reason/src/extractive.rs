@@ -47,6 +47,7 @@ use self::judged::{Judged, Ruled, Told};
 use self::leaning::Leaning;
 use self::matter::Matter;
 use self::question::Question;
+use self::reader::Remembered;
 use self::score::Weights;
 pub(crate) use self::sentence::best_first;
 use self::sentence::{Material, asks};
@@ -55,10 +56,11 @@ use self::verb::in_past;
 /// Whoever reads evidence without a language model: with a small reader, which finds the words that
 /// answer, and by similarity and words, which choose sentences to quote.
 ///
-/// The reader reads at most sixteen passages, in one call for most questions and in at most six for
-/// those of several steps or with options. To quote, the question and at most 48 sentences are
-/// embedded, in two calls of the encoder. The rest takes about a millisecond for passages of the
-/// usual size, and is bounded for any.
+/// The reader reads at most sixteen passages, in one call where a passage answers surely. Otherwise
+/// it reads at most eight of them once more after a sentence that leads to them, and takes at most
+/// six calls for questions of several steps or with options. It reads nothing twice. To quote, the
+/// question and at most 48 sentences are embedded, in two calls of the encoder. The rest takes about
+/// a millisecond for passages of the usual size, and is bounded for any.
 #[derive(Clone)]
 pub struct ExtractiveReasoner {
     encoders: Arc<dyn Encoders>,
@@ -73,9 +75,10 @@ impl ExtractiveReasoner {
     }
 
     /// Creates a reasoner that asks `reader` for the words that answer, and quotes where `reader`
-    /// has no model or the question is in a language that it was not trained on.
+    /// has no model or the question is in a language that it was not trained on. The reasoner is for
+    /// one question: what `reader` read is remembered as long as it lives.
     pub fn with_reader(encoders: Arc<dyn Encoders>, reader: Arc<dyn SpanReader>) -> Self {
-        Self { encoders, reader }
+        Self { encoders, reader: Arc::new(Remembered::new(reader)) }
     }
 
     /// Returns the cosine similarities of the texts to the question, in order, and the cost.

@@ -10,10 +10,13 @@ mod clean;
 mod day;
 mod entailed;
 mod form;
+mod joined;
 mod language;
 mod options;
 mod points;
 mod quantity;
+mod remembered;
+mod same;
 mod session;
 mod shown;
 mod steps;
@@ -25,12 +28,13 @@ use std::time::Instant;
 
 use clew_core::{Assignment, Cost, Error, MemoryPoint, NoReader, PassageRead, ReadPassage};
 
-use self::calibrated::{ANSWERED, ENTAILED};
+use self::calibrated::{ANSWERED, ENTAILED, SURE};
 use self::candidate::{Candidate, sound};
 use self::entailed::Asked;
 use self::form::Form;
 use self::language::is_english;
 use self::points::{PointsRead, as_evidence};
+pub(super) use self::remembered::Remembered;
 use self::session::{MOST_BY_LANGUAGE, Session, brief, checked, cost_of};
 use self::told::Item;
 use super::ExtractiveReasoner;
@@ -116,7 +120,10 @@ impl Session<'_, '_> {
             Form::Explained => return Ok(self.quotes(EXPLAINED).await),
             Form::YesOrNo => match self.yes_or_no() {
                 Some(judged) if self.has_reader().await => judged,
-                _ => return Ok(self.quotes(NOT_IN_AS_MANY_WORDS).await),
+                _ => match self.same().await? {
+                    Some(judged) => judged,
+                    None => return Ok(self.quotes(NOT_IN_AS_MANY_WORDS).await),
+                },
             },
         };
         Ok(Told::Read(judged))
@@ -124,7 +131,7 @@ impl Session<'_, '_> {
 
     /// Reads for the words that answer, directly and by the question's steps.
     async fn read_for_words(&mut self, is_several: bool) -> Result<Judged, Error> {
-        let mut found = self.answers(self.question, &self.all()).await?;
+        let mut found = self.joined_answers(SURE).await?;
         let Some(steps) = self.steps().await? else {
             return Ok(self.told(&found, is_several, &[], None));
         };
@@ -146,7 +153,7 @@ impl Session<'_, '_> {
             for &sentence in &shown.sentences {
                 let Some(is_so) = asked.answer(shown.text(sentence)) else { continue };
                 let words = if is_so { "Yes" } else { "No" }.to_owned();
-                items.push(Item { passage, sentence, words, probability: ENTAILED });
+                items.push(Item { passage, sentence, lead: None, words, probability: ENTAILED });
             }
         }
         let said = self.by_time(items)?;

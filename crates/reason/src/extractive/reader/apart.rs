@@ -4,7 +4,7 @@
 use clew_core::Span;
 
 use super::calibrated::APART;
-use super::shown::Shown;
+use super::shown::{Shown, lower_words};
 use crate::extractive::question::{Question, WordSet};
 
 /// Words that may mean somebody whom another sentence names.
@@ -27,23 +27,25 @@ impl Names {
         Self { question: Question::new(question) }
     }
 
-    /// Returns the probability that the words at `span` answer, lowered if their `sentence` and the
-    /// title have none of the names, and no other word of the sentence may mean them.
+    /// Returns the probability that the words at `span` answer, lowered if their `sentence`, the
+    /// title and the sentence that leads to the passage have none of the names, and no other word of
+    /// the sentence may mean them.
     pub(super) fn weighed(
         &self,
         shown: &Shown<'_>,
         sentence: Span,
         span: Span,
+        lead: &str,
         probability: f32,
     ) -> f32 {
-        if !self.are_missing(shown, sentence, span) {
+        if !self.are_missing(shown, sentence, span, lead) {
             return probability;
         }
         let lowered = probability * APART;
         lowered / (1.0 - probability + lowered)
     }
 
-    fn are_missing(&self, shown: &Shown<'_>, sentence: Span, span: Span) -> bool {
+    fn are_missing(&self, shown: &Shown<'_>, sentence: Span, span: Span, lead: &str) -> bool {
         let words = self.question.words();
         let is_name = |place: &usize| {
             let word = &words[*place];
@@ -53,7 +55,7 @@ impl Names {
         if names.is_empty() {
             return false;
         }
-        let texts = [shown.text(sentence), shown.evidence.title.as_str()];
+        let texts = [shown.text(sentence), shown.evidence.title.as_str(), lead];
         let held = texts.map(|text| self.question.words_in(text));
         let held = held.into_iter().fold(WordSet::default(), |all, these| all | these);
         let parts = [Span::new(sentence.start, span.start), Span::new(span.end, sentence.end)];
@@ -63,11 +65,6 @@ impl Names {
         let refers = begins || before.iter().chain(&after).any(is_pronoun);
         !refers && !names.iter().any(|name| held.holds(*name))
     }
-}
-
-fn lower_words(text: &str) -> Vec<String> {
-    let words = clew_text::words(text).filter_map(|word| word.of(text));
-    words.map(str::to_lowercase).collect()
 }
 
 #[cfg(test)]
@@ -83,7 +80,7 @@ mod tests {
         let shown = shown(&evidence);
         let start = text.find(words).unwrap();
         let span = Span::new(start, start + words.len());
-        Names::of(question).weighed(&shown[0], shown[0].sentence_of(span), span, 0.7)
+        Names::of(question).weighed(&shown[0], shown[0].sentence_of(span), span, "", 0.7)
     }
 
     #[test]

@@ -8,6 +8,9 @@ pub(super) const ANSWERED: f32 = 0.5;
 /// Minimum probability at which an answer to a step, such as who the director of a film is, is
 /// taken as the name to go on with.
 pub(super) const STEP_ANSWERED: f32 = 0.3;
+/// Minimum probability at which words of one passage answer so surely that no passage is read once
+/// more after a sentence that leads to it.
+pub(super) const SURE: f32 = 0.8;
 /// Minimum probability at which words tell of what is asked, so that what their sentence contains
 /// is not missing.
 pub(super) const NEAR: f32 = 0.1;

@@ -6,7 +6,7 @@ use clew_core::{PassageRead, Span};
 
 use super::apart::Names;
 use super::clean::{self, cleaned, key};
-use super::shown::Shown;
+use super::shown::{Framed, Lead, Shown};
 
 /// Words that may be the answer, with the places where they stand.
 #[derive(Clone, Debug)]
@@ -30,12 +30,14 @@ pub(super) struct Place {
     pub(super) span: Span,
     /// Span of the sentence around them.
     pub(super) sentence: Span,
+    /// Sentence of another passage after which they were found.
+    pub(super) lead: Option<Lead>,
     /// Probability by this place alone.
     pub(super) probability: f32,
 }
 
-/// Returns the candidates of the passages read, best first. `read` has each passage's index among
-/// `shown` and its result. `names` are those of the question. `weight` of a passage, 0 to 1, is how
+/// Returns the candidates of the passages read, best first. `read` tells how each was read, and what
+/// the reader found in it. `names` are those of the question. `weight` of a passage, 0 to 1, is how
 /// far it is from where the question wants the answer from.
 ///
 /// At a place, the probability is that of its passage to answer, times the share of these words
@@ -45,21 +47,27 @@ pub(super) struct Place {
 /// or repeats another.
 pub(super) fn candidates(
     shown: &[Shown<'_>],
-    read: &[(usize, PassageRead)],
+    read: &[(Framed, PassageRead)],
     names: &Names,
     weight: impl Fn(&Shown<'_>) -> f32,
 ) -> Vec<Candidate> {
     let mut places: BTreeMap<String, Vec<Place>> = BTreeMap::new();
-    for (passage, read) in read {
-        let of = &shown[*passage];
+    for (framed, read) in read {
+        let of = &shown[framed.passage];
+        let leading = framed.lead.map_or_else(String::new, |lead| lead.text(shown));
+        let before = framed.before(shown);
         let best = read.spans.iter().map(|found| sound(found.share)).fold(0.0, f32::max);
         for found in read.spans.iter().filter(|_| best > 0.0) {
-            let span = of.in_text(found.span).and_then(|span| cleaned(&of.evidence.text, span));
+            // Words of the leading sentence are found where its own passage is read.
+            let Some(start) = found.span.start.checked_sub(before) else { continue };
+            let span = Span { start, end: found.span.end.saturating_sub(before) };
+            let span = of.in_text(span).and_then(|span| cleaned(&of.evidence.text, span));
             let Some(span) = span else { continue };
             let probability = sound(read.answers) * sound(found.share) / best * sound(weight(of));
             let sentence = of.sentence_of(span);
-            let probability = names.weighed(of, sentence, span, probability);
-            let place = Place { passage: *passage, span, sentence, probability };
+            let probability = names.weighed(of, sentence, span, &leading, probability);
+            let Framed { passage, lead } = *framed;
+            let place = Place { passage, span, sentence, lead, probability };
             places.entry(key(of.text(span))).or_default().push(place);
         }
     }
@@ -129,7 +137,10 @@ mod tests {
                 let start = text.find(words).unwrap();
                 FoundSpan { span: Span::new(start, start + words.len()), share }
             });
-            (index, PassageRead { answers: answers[index], relevance: 0.5, spans: spans.collect() })
+            (
+                Framed { passage: index, lead: None },
+                PassageRead { answers: answers[index], relevance: 0.5, spans: spans.collect() },
+            )
         };
         let read: Vec<_> = (0..shown.len()).map(of).collect();
         candidates(&shown, &read, &Names::of(""), |_| 1.0)

@@ -167,7 +167,7 @@ fn last_word(text: &str) -> Option<&str> {
 }
 
 /// Returns the name that `text` begins with: capitalised words with what joins them.
-fn name_at_start(text: &str) -> Option<&str> {
+pub(super) fn name_at_start(text: &str) -> Option<&str> {
     let mut end = 0;
     for word in text.split(' ') {
         let at = word.as_ptr() as usize - text.as_ptr() as usize;

@@ -84,7 +84,7 @@ impl Session<'_, '_> {
     }
 
     /// Returns the best answer of the passages that name `subject`, if it is likely enough.
-    async fn best_about(
+    pub(super) async fn best_about(
         &mut self,
         subject: &str,
         question: &str,

@@ -4,7 +4,7 @@ use clew_core::{
     ChunkId, CorpusName, Cost, DocumentId, Error, Evidence, MemoryPoint, Span, Version,
 };
 
-use super::calibrated::{ANSWERED, NEAR};
+use super::calibrated::{ANSWERED, NEAR, SURE};
 use super::session::Session;
 use crate::extractive::question::Question;
 
@@ -22,7 +22,7 @@ pub(in crate::extractive) struct PointsRead {
 impl Session<'_, '_> {
     /// Reads the points that are shown, as passages whose documents are named by their indices.
     pub(super) async fn read_points(&mut self) -> Result<PointsRead, Error> {
-        let mut found = self.answers(self.question, &self.all()).await?;
+        let mut found = self.joined_answers(SURE).await?;
         let steps = self.steps().await?;
         let mut next = None;
         if let Some(steps) = steps {

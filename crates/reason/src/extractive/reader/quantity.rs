@@ -1,6 +1,8 @@
 //! Days and measures in the words of answers, for comparing them.
 
-use clew_text::{month, spelt_number, words};
+use clew_text::{month, spelt_number};
+
+use super::shown::lower_words;
 
 use crate::extractive::plain::plain;
 
@@ -83,10 +85,6 @@ impl Quantity {
             (Self::Day(..), Self::Measure(..)) | (Self::Measure(..), Self::Day(..)) => None,
         }
     }
-}
-
-fn lower_words(text: &str) -> Vec<String> {
-    words(text).filter_map(|word| word.of(text)).map(str::to_lowercase).collect()
 }
 
 /// Returns the number in digits that `word` is, with an ending such as "3rd".

@@ -8,7 +8,7 @@ use clew_text::{sentences, words};
 use super::apart::Names;
 use super::candidate::{Candidate, candidates};
 use super::language::is_english;
-use super::shown::{Shown, holds_words, shown};
+use super::shown::{Framed, Shown, holds_words, shown};
 use crate::extractive::leaning::Leaning;
 
 /// Maximum number of words of a question that the reader is asked. Of a longer one the last
@@ -48,9 +48,8 @@ impl<'r, 'a> Session<'r, 'a> {
         question: &str,
         passages: &[usize],
     ) -> Result<Vec<Candidate>, Error> {
-        let mut found = self.ask(question, passages).await?;
-        found.retain(|candidate| !holds_words(question, &candidate.text));
-        Ok(found)
+        let seen = self.look(question, &Framed::alone(passages)).await?;
+        Ok(self.found(question, &seen))
     }
 
     /// Asks the reader about the passages of these indices, and unites what it finds.
@@ -59,14 +58,35 @@ impl<'r, 'a> Session<'r, 'a> {
         question: &str,
         passages: &[usize],
     ) -> Result<Vec<Candidate>, Error> {
-        let to_read = passages.iter().map(|&index| self.shown[index].to_read()).collect();
+        let seen = self.look(question, &Framed::alone(passages)).await?;
+        Ok(self.candidates(question, &seen))
+    }
+
+    /// Asks the reader about passages, and returns what it finds in each.
+    pub(super) async fn look(
+        &mut self,
+        question: &str,
+        framed: &[Framed],
+    ) -> Result<Vec<(Framed, PassageRead)>, Error> {
+        let to_read = framed.iter().map(|framed| framed.to_read(&self.shown)).collect();
         let read = self.reader.read_spans(question, to_read, self.deadline).await?;
         self.tokens = self.tokens.saturating_add(read.tokens);
-        let read = checked(read.passages, passages.len())?;
-        let read: Vec<(usize, PassageRead)> = passages.iter().copied().zip(read).collect();
+        let read = checked(read.passages, framed.len())?;
+        Ok(framed.iter().copied().zip(read).collect())
+    }
+
+    /// Unites what was found in passages, without words that stand in the question: they are no
+    /// answer.
+    pub(super) fn found(&self, question: &str, seen: &[(Framed, PassageRead)]) -> Vec<Candidate> {
+        let mut found = self.candidates(question, seen);
+        found.retain(|candidate| !holds_words(question, &candidate.text));
+        found
+    }
+
+    fn candidates(&self, question: &str, seen: &[(Framed, PassageRead)]) -> Vec<Candidate> {
         let suits =
             |shown: &Shown<'_>| self.leaning.suits(shown.speaker, shown.evidence.event_time);
-        Ok(candidates(&self.shown, &read, &Names::of(question), suits))
+        candidates(&self.shown, seen, &Names::of(question), suits)
     }
 
     /// Returns the indices of all passages.

@@ -116,13 +116,70 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// A sentence that leads to another passage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Lead {
+    /// Index of its passage among those shown.
+    pub(super) passage: usize,
+    /// Its span in the text of that passage's evidence.
+    pub(super) sentence: Span,
+}
+
+/// A passage as it is read: alone, or after a sentence that leads to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Framed {
+    /// Index among the passages shown.
+    pub(super) passage: usize,
+    pub(super) lead: Option<Lead>,
+}
+
+impl Lead {
+    /// Returns the sentence, after its passage's title unless it names that itself.
+    pub(super) fn text(&self, shown: &[Shown<'_>]) -> String {
+        let of = &shown[self.passage];
+        let (title, sentence) = (one_line(&of.evidence.title), one_line(of.text(self.sentence)));
+        if title.is_empty() || holds_words(&sentence, &title) {
+            sentence
+        } else {
+            format!("{title}: {sentence}")
+        }
+    }
+}
+
+impl Framed {
+    /// Frames passages of these indices alone.
+    pub(super) fn alone(passages: &[usize]) -> Vec<Self> {
+        passages.iter().map(|&passage| Self { passage, lead: None }).collect()
+    }
+
+    /// Returns the passage for the reader.
+    pub(super) fn to_read(self, shown: &[Shown<'_>]) -> ReadPassage {
+        let passage = shown[self.passage].to_read();
+        match self.lead {
+            Some(lead) => {
+                let text = format!("{}\n{}", lead.text(shown), passage.text);
+                ReadPassage { text, ..passage }
+            }
+            None => passage,
+        }
+    }
+
+    /// Returns the number of bytes that are read before the passage.
+    pub(super) fn before(self, shown: &[Shown<'_>]) -> usize {
+        self.lead.map_or(0, |lead| lead.text(shown).len() + 1)
+    }
+}
+
+/// Returns the words of `text`, in lower case.
+pub(super) fn lower_words(text: &str) -> Vec<String> {
+    let words = clew_text::words(text).filter_map(|word| word.of(text));
+    words.map(str::to_lowercase).collect()
+}
+
 /// Returns whether `text` has the words of `words`, in their order and next to each other, ignoring
 /// case; never if there are none.
 pub(super) fn holds_words(text: &str, words: &str) -> bool {
-    let lower = |text: &str| -> Vec<String> {
-        clew_text::words(text).filter_map(|word| word.of(text)).map(str::to_lowercase).collect()
-    };
-    let (text, words) = (lower(text), lower(words));
+    let (text, words) = (lower_words(text), lower_words(words));
     !words.is_empty() && text.windows(words.len()).any(|run| run == words)
 }
 

@@ -278,6 +278,88 @@ async fn a_question_of_two_steps_is_answered_by_way_of_the_first() {
     assert_eq!(read(&lines, BORN, &film()).await.text, "");
 }
 
+/// Finds the last of these words in passages that have all of them.
+struct Following([&'static str; 3]);
+
+#[async_trait]
+impl SpanReader for Following {
+    async fn reader_model(&self, _: Instant) -> Result<Option<String>, Error> {
+        Ok(Some("following".to_owned()))
+    }
+
+    async fn read_spans(
+        &self,
+        _: &str,
+        passages: Vec<ReadPassage>,
+        _: Instant,
+    ) -> Result<PassagesRead, Error> {
+        let read = |passage: &ReadPassage| {
+            let places = self.0.map(|words| passage.text.find(words));
+            let [Some(_), Some(_), Some(start)] = places else { return PassageRead::default() };
+            let span = Span::new(start, start + self.0[2].len());
+            PassageRead {
+                answers: 0.9,
+                relevance: 0.9,
+                spans: vec![FoundSpan { span, share: 1.0 }],
+            }
+        };
+        Ok(PassagesRead { passages: passages.iter().map(read).collect(), tokens: 1 })
+    }
+}
+
+#[tokio::test]
+async fn a_passage_answers_after_the_sentence_that_leads_to_it_and_both_are_cited() {
+    let question = "In which town was whoever directed Titanic born?";
+    let reader = Arc::new(Following(["Titanic: It was directed", "born in", "Kapuskasing"]));
+    let reading = over(reader).read(&Assignment::new(question, &film()), soon()).await.unwrap();
+    assert_eq!((reading.text.as_str(), reading.confidence), ("Kapuskasing", 0.9));
+    let expected =
+        ["James Cameron was born in Kapuskasing, in Ontario.", "It was directed by James Cameron."];
+    assert_eq!(quotes(&reading), expected);
+    let [born, _] = &reading.citations[..] else { panic!("{reading:?}") };
+    assert_eq!(born.document_id.as_str(), "James-Cameron");
+    // What stands in the leading sentence is not found in the passage that it leads to.
+    let reader = Arc::new(Following(["Titanic: It", "born in", "directed by"]));
+    let reading = over(reader).read(&Assignment::new(question, &film()), soon()).await.unwrap();
+    assert_eq!(reading.text, "");
+}
+
+#[tokio::test]
+async fn no_passage_is_read_again_where_one_alone_answers_surely() {
+    for (probability, calls) in [(0.9, 1), (0.6, 2)] {
+        let reader = Arc::new(ScriptedReader::new(&[("town", "Kapuskasing", probability)]));
+        let question = "In which town was whoever directed it born?";
+        let reading =
+            over(reader.clone()).read(&Assignment::new(question, &film()), soon()).await.unwrap();
+        assert_eq!((reading.text.as_str(), reader.asked().len()), ("Kapuskasing", calls));
+        // A place that is read twice is one place.
+        assert_eq!(reading.confidence, probability);
+    }
+}
+
+#[tokio::test]
+async fn two_have_the_same_if_each_has_it() {
+    let evidence = [
+        titled("Ada", "Ada works in Team Harp.", 0.9),
+        titled("Bea", "Bea works in Team Lute.", 0.8),
+        titled("Cid", "Cid works in the Team Harp.", 0.7),
+    ];
+    let lines = [
+        ("does Ada work", "Team Harp", 0.9),
+        ("does Bea work", "Team Lute", 0.7),
+        ("does Cid work", "the Team Harp", 0.8),
+    ];
+    for (other, said, confidence) in [("Cid", "Yes", 0.8), ("Bea", "No", 0.7)] {
+        let question = format!("Do Ada and {other} work in the same team?");
+        let reading = read(&lines, &question, &evidence).await;
+        assert_eq!((reading.text.as_str(), reading.confidence), (said, confidence));
+        assert_eq!(reading.citations.len(), 2);
+    }
+    let question = "Do Ada and Dora work in the same team?";
+    let reading = read(&lines, question, &evidence).await;
+    assert!(reading.rationale.starts_with("read for quotes, because nothing says"), "{reading:?}");
+}
+
 #[tokio::test]
 async fn the_question_that_is_left_is_what_is_missing() {
     let judged = judge(&STEPS, BORN, &film()[..1]).await;

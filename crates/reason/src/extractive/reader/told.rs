@@ -1,6 +1,7 @@
 //! Makes a reading of the words that were found.
 
 use std::cmp::Reverse;
+use std::ops::BitOr;
 
 use clew_core::{Citation, Reading, Span};
 use clew_text::{is_grammar_word, one_line, words};
@@ -9,7 +10,7 @@ use super::calibrated::{ANSWERED, NEAR};
 use super::candidate::{Candidate, Place};
 use super::day::days_meant;
 use super::session::Session;
-use super::shown::holds_words;
+use super::shown::{Lead, holds_words};
 use crate::extractive::judge::MAX_WORDS_TOLD;
 use crate::extractive::judged::Judged;
 use crate::extractive::question::{Question, WordSet};
@@ -26,6 +27,8 @@ pub(super) struct Item {
     pub(super) passage: usize,
     /// Span of the sentence that tells it, in the text of the passage's evidence.
     pub(super) sentence: Span,
+    /// Sentence of another passage that leads to it.
+    pub(super) lead: Option<Lead>,
     /// Words of the part.
     pub(super) words: String,
     /// Probability that they answer, 0 to 1.
@@ -42,8 +45,8 @@ pub(super) struct Said {
 impl Item {
     /// Says `words` by the best place of `candidate`.
     pub(super) fn of(candidate: &Candidate, words: String) -> Self {
-        let Place { passage, sentence, .. } = candidate.places[0];
-        Self { passage, sentence, words, probability: candidate.probability }
+        let Place { passage, sentence, lead, .. } = candidate.places[0];
+        Self { passage, sentence, lead, words, probability: candidate.probability }
     }
 }
 
@@ -149,9 +152,12 @@ impl Session<'_, '_> {
         let confidence = items.iter().map(|item| item.probability).fold(0.0, f32::max);
         let mut citations: Vec<Citation> = Vec::new();
         for item in items.iter().chain(way) {
-            let citation = self.shown[item.passage].citation(item.sentence);
-            if !citations.contains(&citation) {
-                citations.push(citation);
+            let told = Lead { passage: item.passage, sentence: item.sentence };
+            for Lead { passage, sentence } in [Some(told), item.lead].into_iter().flatten() {
+                let citation = self.shown[passage].citation(sentence);
+                if !citations.contains(&citation) {
+                    citations.push(citation);
+                }
             }
         }
         let mut rationale = format!("answered with a probability of {confidence:.2}");
@@ -207,7 +213,12 @@ impl Session<'_, '_> {
         let places = found.iter().flat_map(|candidate| &candidate.places);
         let near = places.filter(|place| place.probability >= NEAR).map(|place| {
             let shown = &self.shown[place.passage];
-            asked.words_in(shown.text(place.sentence)) | asked.words_in(&shown.evidence.title)
+            let lead = place.lead.map_or_else(String::new, |lead| lead.text(&self.shown));
+            let texts = [shown.text(place.sentence), &shown.evidence.title, &lead];
+            texts
+                .map(|text| asked.words_in(text))
+                .into_iter()
+                .fold(WordSet::default(), WordSet::bitor)
         });
         let covered = near.reduce(|all, some| all | some).unwrap_or_else(|| {
             let read = self.shown.iter().map(|shown| {
@@ -245,12 +256,12 @@ impl Session<'_, '_> {
 
     /// Says a candidate by a place. A time such as "yesterday" becomes the days that it means.
     fn item_at(&self, candidate: &Candidate, place: &Place) -> Item {
-        let Place { passage, span, sentence, .. } = *place;
+        let Place { passage, span, sentence, lead, .. } = *place;
         let shown = &self.shown[passage];
         let within = Span::new(span.start - sentence.start, span.end - sentence.start);
         let told_at = shown.evidence.event_time;
         let days = told_at.and_then(|told_at| days_meant(shown.text(sentence), within, told_at));
         let words = days.unwrap_or_else(|| one_line(&candidate.text));
-        Item { passage, sentence, words, probability: candidate.probability }
+        Item { passage, sentence, lead, words, probability: candidate.probability }
     }
 }
