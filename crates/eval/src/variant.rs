@@ -146,6 +146,11 @@ impl RetrievalVariant {
         }
     }
 
+    /// Returns whether passages are ranked by a search, and not by a strategy.
+    pub fn is_search(&self) -> bool {
+        matches!(self.method, Method::Search(_))
+    }
+
     /// Returns the settings as a report names them.
     pub fn run(&self, format: &str, unit: UnitKind) -> Run {
         let plain = Search {

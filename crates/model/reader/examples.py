@@ -55,7 +55,7 @@ SOURCES = {
     "timeqa_human": Source(1.0, "BSD-3-Clause"),
     "onestopqa": Source(0.5, "CC BY-SA 4.0"),
     "covid_qa": Source(0.5, "Apache-2.0"),
-    "synthetic_unanswerable": Source(0.2, "as the others"),
+    "synthetic_unanswerable": Source(0.3, "as the others"),
     "selqa_sentences": Source(0.2, "Apache-2.0"),
     "qmsum_turns": Source(0.08, "MIT"),
     "squad_nqg_sentences": Source(0.06, "CC BY-SA 4.0"),
@@ -79,19 +79,13 @@ SPOKEN_HEADING = 0.06
 GROUPED_NUMBER = 0.5
 # Maximum number of sentences that a single one is put among.
 NEIGHBOURS = 3
-# Chance that a sentence of another passage of the article stands before the passage, as where a
-# question asks of something that another passage names.
-LED = 0.08
 
 # Chances of the changes that leave none, for examples with an answer.
 ANOTHER_PASSAGE = 0.05
-ANOTHER_NAME = 0.1
+ANOTHER_NAME = 0.08
 ANOTHER_MATTER = 0.03
-ANOTHER_WORD = 0.2
+ANOTHER_WORD = 0.13
 ANSWER_REMOVED = 0.04
-
-# How often a question is taken that people asked although the passage has no answer: there are few.
-UNANSWERABLE_TAKEN = 3
 
 NAME = re.compile(r"\b[A-Z][\w'’-]+(?: (?:of |de |van )?[A-Z][\w'’-]+)*")
 GROUPED = re.compile(r"\b\d{1,3}(?:,\d{3})+\b")
@@ -215,8 +209,6 @@ class Maker:
         self.names = []
         # Words of questions, by file and title.
         self.words = {}
-        # Passages, by file and title.
-        self.articles = {}
 
     def example(self, raw, source, others):
         """Returns the window of an example; `others` are examples of the same file."""
@@ -236,15 +228,13 @@ class Maker:
         relevant = 1.0 if spans else (0.0 if source == "synthetic_unanswerable" else None)
         if SOURCES[source].is_sentence:
             passage, spans = self.among_others(passage, spans, others)
-        elif self.with_rules and chance() < LED:
-            passage, spans = self.led(passage, spans, raw, others)
         names = [m.group() for m in NAME.finditer(question) if m.start() > 0]
         if spans and self.with_rules:
             texts = [passage[start:end].lower() for start, end in spans]
             changed = self.without_answer(question, passage, names, texts, raw, others)
             if changed:
                 (question, passage), spans, answered, relevant = changed, [], 0.0, None
-                if not passage.endswith(raw["context"]):
+                if passage != raw["context"]:
                     heading = ""
         self.names += names[:1]
         if self.with_rules and GROUPED.search(question) and chance() < GROUPED_NUMBER:
@@ -260,19 +250,6 @@ class Maker:
         back = "".join(" " + sentence for sentence in sentences[before:])
         moved = [(start + len(front), end + len(front)) for start, end in spans]
         return front + passage + back, moved
-
-    def led(self, passage, spans, raw, others):
-        """Puts a sentence of another passage of the same article, if there is one, before a passage."""
-        if id(others) not in self.articles:
-            by_title = {}
-            for other in others:
-                by_title.setdefault(other.get("title"), {})[other["context"]] = None
-            self.articles[id(others)] = {title: list(passages) for title, passages in by_title.items()}
-        other = self.random.choice(self.articles[id(others)][raw.get("title")])
-        lead = self.random.choice(SENTENCE_END.split(other)).strip() + "\n"
-        if other == raw["context"] or len(lead) > 300:
-            return passage, spans
-        return lead + passage, [(start + len(lead), end + len(lead)) for start, end in spans]
 
     def without_answer(self, question, passage, names, texts, raw, others):
         """Returns a question and a passage that has no answer to it, made out of those that have
@@ -386,7 +363,7 @@ class Maker:
 
 def training_windows(data, base, seed, without=""):
     """Returns the windows to train on, in random order, and the number of windows by file. `without`
-    is one of the `PARTS` or `RULES`."""
+    is one of the `PARTS`, or `RULES`."""
     random = Random(seed)
     maker = Maker(Encoder(base), random, with_rules=without != RULES)
     chosen = []
@@ -396,8 +373,6 @@ def training_windows(data, base, seed, without=""):
         folder = "rerank" if name.endswith(("_sentences", "_turns")) else "train"
         raw = read(Path(data) / folder / f"{name}.jsonl.gz")
         sample = random.sample(raw, round(source.share * len(raw)))
-        if not name.startswith("synthetic"):
-            sample += [row for row in sample if row["answers"] == []] * (UNANSWERABLE_TAKEN - 1)
         chosen += [(name, example, raw) for example in sample]
     random.shuffle(chosen)
     windows, counts = [], dict.fromkeys(SOURCES, 0)

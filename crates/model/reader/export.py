@@ -1,6 +1,4 @@
-"""Makes the adapter that Clew ships out of trained weights: `export.py DATA RUN... --base FOLDER --out FILE`.
-
-Each run but the first began with the adapter of the run before it.
+"""Makes the adapter that Clew ships out of trained weights: `export.py RUN DATA --base FOLDER --out FILE`.
 
 An adapter holds what differs from the base: matrices as their difference in 8 bits with a scale for
 each row, vectors and heads as they are. Its metadata say which base it belongs to, how its
@@ -9,7 +7,6 @@ probabilities are calibrated, what it was trained on and how well it reads.
 
 import argparse
 import json
-from collections import Counter
 from pathlib import Path
 
 import blake3
@@ -119,16 +116,10 @@ def calibration_error(readings, weights, bins=10):
     )
 
 
-def begin_of(run):
-    """Returns what the log of a run tells at its beginning."""
-    entries = map(json.loads, (run / "log.jsonl").read_text().splitlines())
-    return next(entry for entry in entries if "settings" in entry)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path, help="folder that train.py wrote")
     parser.add_argument("data", type=Path, help="folder of the data")
-    parser.add_argument("runs", type=Path, nargs="+", help="folders that train.py wrote")
     parser.add_argument("--base", type=Path, required=True, help="folder of the base model")
     parser.add_argument("--out", type=Path, required=True, help="file of the adapter")
     parser.add_argument("--questions", type=int, default=1500, help="questions of each development file")
@@ -136,10 +127,10 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 
-    begun = [begin_of(run) for run in args.runs]
-    examples_of = sum((Counter(entry["by_file"]) for entry in begun), Counter())
+    log = [json.loads(line) for line in (args.run / "log.jsonl").read_text().splitlines()]
+    begun = next(entry for entry in log if "settings" in entry)
     model = Reader(args.base)
-    model.load_state_dict(load_file(args.runs[-1] / "reader.safetensors"))
+    model.load_state_dict(load_file(args.run / "reader.safetensors"))
     tensors = packed(model)
     unpacked(model, tensors)
 
@@ -165,10 +156,10 @@ def main():
         "longest_answer": str(examples.LONGEST_ANSWER),
         "data": json.dumps([
             {"name": name, "licence": examples.SOURCES[name].licence, "examples": count}
-            for name, count in examples_of.items()
+            for name, count in begun["by_file"].items()
         ]),
         "quality": json.dumps(quality),
-        "trained": json.dumps([entry["settings"] for entry in begun]),
+        "trained": json.dumps(begun["settings"]),
     }
     args.out.parent.mkdir(parents=True, exist_ok=True)
     save_file(tensors, args.out, metadata)

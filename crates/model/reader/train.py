@@ -9,14 +9,12 @@ import json
 import time
 from pathlib import Path
 
-import blake3
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import examples
 import scoring
-from export import unpacked
 from network import Reader, tensors
 
 HEADS_RATE = 4.0
@@ -63,12 +61,12 @@ def main():
     parser.add_argument("data", type=Path, help="folder of the data")
     parser.add_argument("--base", type=Path, required=True, help="folder of the base model")
     parser.add_argument("--out", type=Path, required=True, help="folder for weights and log")
-    parser.add_argument("--start", type=Path, help="adapter to go on from, instead of the base alone")
     parser.add_argument("--tokens", type=float, default=7.8e6, help="tokens to train on")
     parser.add_argument("--batch", type=int, default=5000, help="tokens of a step")
     parser.add_argument("--rate", type=float, default=2.5e-4)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--without", default="", choices=["", examples.RULES, *examples.PARTS], help="part to leave out, to measure what it brings")
+    parser.add_argument("--without", default="", choices=["", examples.RULES, *examples.PARTS],
+                        help="part of the data to leave out, to measure what it brings")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--dev", type=int, default=400, help="questions of each evaluation; 0 means none")
     parser.add_argument("--every", type=int, default=300, help="steps between checkpoints")
@@ -76,8 +74,6 @@ def main():
     settings = {name: getattr(args, name) for name in ("tokens", "batch", "rate", "seed")}
     if args.without:
         settings["without"] = args.without
-    if args.start:
-        settings["start_blake3"] = blake3.blake3(args.start.read_bytes()).hexdigest()
 
     torch.set_num_threads(args.threads)
     torch.use_deterministic_algorithms(True)
@@ -91,8 +87,6 @@ def main():
         log_file.flush()
 
     model = Reader(args.base)
-    if args.start:
-        unpacked(model, load_file(args.start))
     windows, counts = examples.training_windows(args.data, args.base, args.seed, args.without)
     plan, planned, part = [], 0, 0
     while planned < args.tokens:

@@ -59,8 +59,8 @@ use self::verb::in_past;
 /// The reader reads at most sixteen passages, in one call where a passage answers surely. Otherwise
 /// it reads at most eight of them once more after a sentence that leads to them, and takes at most
 /// six calls for questions of several steps or with options. It reads nothing twice. To quote, the
-/// question and at most 48 sentences are embedded, in two calls of the encoder. The rest takes about
-/// a millisecond for passages of the usual size, and is bounded for any.
+/// question and at most 48 sentences are embedded, in two calls of the encoder. The rest takes
+/// about a millisecond for passages of the usual size, and is bounded for any.
 #[derive(Clone)]
 pub struct ExtractiveReasoner {
     encoders: Arc<dyn Encoders>,
@@ -75,8 +75,8 @@ impl ExtractiveReasoner {
     }
 
     /// Creates a reasoner that asks `reader` for the words that answer, and quotes where `reader`
-    /// has no model or the question is in a language that it was not trained on. The reasoner is for
-    /// one question: what `reader` read is remembered as long as it lives.
+    /// has no model or the question is in a language that it was not trained on. The reasoner is
+    /// for one question: what `reader` read is remembered as long as it lives.
     pub fn with_reader(encoders: Arc<dyn Encoders>, reader: Arc<dyn SpanReader>) -> Self {
         Self { encoders, reader: Arc::new(Remembered::new(reader)) }
     }

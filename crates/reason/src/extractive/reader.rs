@@ -27,8 +27,9 @@ mod told;
 use std::time::Instant;
 
 use clew_core::{Assignment, Cost, Error, MemoryPoint, NoReader, PassageRead, ReadPassage};
+use clew_text::one_line;
 
-use self::calibrated::{ANSWERED, ENTAILED, SURE};
+use self::calibrated::{ENTAILED, EXPLAINED, LED_ANSWERED, SURE};
 use self::candidate::{Candidate, sound};
 use self::entailed::Asked;
 use self::form::Form;
@@ -36,7 +37,7 @@ use self::language::is_english;
 use self::points::{PointsRead, as_evidence};
 pub(super) use self::remembered::Remembered;
 use self::session::{MOST_BY_LANGUAGE, Session, brief, checked, cost_of};
-use self::told::Item;
+use self::told::{Item, Said};
 use super::ExtractiveReasoner;
 use super::judged::{Judged, Told};
 use super::leaning::Leaning;
@@ -46,7 +47,6 @@ use super::nothing_to_read;
 /// Reasons for answering by quotes, for people.
 const NOT_ENGLISH: &str = "it is not in English, which the reader was trained on";
 const NOT_IN_AS_MANY_WORDS: &str = "nothing says yes or no in as many words";
-const EXPLAINED: &str = "it asks for an explanation, which takes a sentence";
 const NO_OPTION: &str = "the reader cannot tell which of the options it is";
 
 impl ExtractiveReasoner {
@@ -117,7 +117,7 @@ impl Session<'_, '_> {
                 Some(judged) => judged,
                 None => return Ok(self.quotes(NO_OPTION).await),
             },
-            Form::Explained => return Ok(self.quotes(EXPLAINED).await),
+            Form::Explained => self.explain().await?,
             Form::YesOrNo => match self.yes_or_no() {
                 Some(judged) if self.has_reader().await => judged,
                 _ => match self.same().await? {
@@ -139,10 +139,22 @@ impl Session<'_, '_> {
         found.retain(|candidate| !steps.taken.iter().any(|taken| taken.says_same(candidate)));
         let best = |found: &[Candidate]| found.first().map_or(0.0, |best| best.probability);
         let by_steps = best(&steps.found);
-        if by_steps >= ANSWERED || by_steps > best(&found) {
+        if by_steps >= LED_ANSWERED || by_steps > best(&found) {
             return Ok(self.told(&steps.found, is_several, &steps.taken, Some(&steps.asked)));
         }
         Ok(self.told(&found, is_several, &[], Some(&steps.asked)))
+    }
+
+    /// Says the whole sentence that explains.
+    async fn explain(&mut self) -> Result<Judged, Error> {
+        let found = self.joined_answers(SURE).await?;
+        let Some(best) = found.first().filter(|best| best.probability >= EXPLAINED) else {
+            return Ok(self.refused(&found, None));
+        };
+        let place = best.places[0];
+        let sentence = one_line(self.shown[place.passage].text(place.sentence));
+        let items = vec![Item::of(best, sentence.clone())];
+        Ok(self.answered(Said { text: sentence, items, threshold: EXPLAINED }, &[]))
     }
 
     /// Answers yes or no if a sentence does, and nothing else says the opposite at an unknown time.

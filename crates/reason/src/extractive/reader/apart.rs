@@ -1,17 +1,19 @@
 //! Tells answers that stand apart from what the question names: "Where does Priya live?" is not
-//! answered by "The office in Lisbon is closed.", wherever Priya is mentioned. English only.
+//! answered by "The office in Lisbon is closed.", wherever Priya is mentioned, nor by "Jonas: I
+//! live in Porto." English only.
 
 use clew_core::Span;
+use clew_text::Shape;
 
-use super::calibrated::APART;
+use super::calibrated::{APART, MISTAKEN};
 use super::shown::{Shown, lower_words};
-use crate::extractive::question::{Question, WordSet};
+use crate::extractive::question::Question;
 
 /// Words that may mean somebody whom another sentence names.
-const PRONOUNS: [&str; 16] = [
-    "he", "she", "they", "him", "her", "his", "hers", "their", "them", "i", "we", "me", "my",
-    "our", "you", "your",
-];
+const PRONOUNS: [&str; 11] =
+    ["he", "she", "they", "him", "her", "his", "hers", "their", "them", "you", "your"];
+/// Words by which speakers mean themselves.
+const OF_SPEAKER: [&str; 6] = ["i", "we", "me", "my", "our", "us"];
 /// Words that may mean something that another sentence names, if they begin a sentence. Further on
 /// they mostly mean what their own sentence names.
 const BEGINNINGS: [&str; 6] = ["it", "its", "this", "these", "those", "that"];
@@ -28,8 +30,9 @@ impl Names {
     }
 
     /// Returns the probability that the words at `span` answer, lowered if their `sentence`, the
-    /// title and the sentence that leads to the passage have none of the names, and no other word of
-    /// the sentence may mean them.
+    /// title, the speaker's name and the sentence that leads to the passage have none of the names,
+    /// and no other word of the sentence may mean them. It is lowered more if somebody else says it
+    /// of themselves, or if the sentence is a question.
     pub(super) fn weighed(
         &self,
         shown: &Shown<'_>,
@@ -38,32 +41,46 @@ impl Names {
         lead: &str,
         probability: f32,
     ) -> f32 {
-        if !self.are_missing(shown, sentence, span, lead) {
-            return probability;
-        }
-        let lowered = probability * APART;
-        lowered / (1.0 - probability + lowered)
+        let factor = self.factor(shown, sentence, span, lead);
+        let lowered = probability * factor;
+        if factor < 1.0 { lowered / (1.0 - probability + lowered) } else { probability }
     }
 
-    fn are_missing(&self, shown: &Shown<'_>, sentence: Span, span: Span, lead: &str) -> bool {
+    /// Returns the factor on the odds that the words at `span` answer.
+    fn factor(&self, shown: &Shown<'_>, sentence: Span, span: Span, lead: &str) -> f32 {
+        let said = shown.text(sentence);
+        if Shape::of(said.trim()) == Shape::Asking {
+            return MISTAKEN;
+        }
         let words = self.question.words();
         let is_name = |place: &usize| {
             let word = &words[*place];
             word.is_name && word.written.starts_with(char::is_uppercase)
         };
         let names: Vec<usize> = (0..words.len()).filter(is_name).collect();
-        if names.is_empty() {
-            return false;
+        let holds_name = |text: &str| {
+            let held = self.question.words_in(text);
+            names.iter().any(|name| held.holds(*name))
+        };
+        let speaker = shown.speaker_name();
+        let texts = [said, shown.evidence.title.as_str(), lead, speaker.unwrap_or_default()];
+        if names.is_empty() || texts.into_iter().any(holds_name) {
+            return 1.0;
         }
-        let texts = [shown.text(sentence), shown.evidence.title.as_str(), lead];
-        let held = texts.map(|text| self.question.words_in(text));
-        let held = held.into_iter().fold(WordSet::default(), |all, these| all | these);
         let parts = [Span::new(sentence.start, span.start), Span::new(span.end, sentence.end)];
         let [before, after] = parts.map(|part| lower_words(shown.text(part)));
+        let has = |pronouns: &[&str]| {
+            before.iter().chain(&after).any(|word| pronouns.contains(&word.as_str()))
+        };
         let begins = before.first().is_some_and(|first| BEGINNINGS.contains(&first.as_str()));
-        let is_pronoun = |word: &String| PRONOUNS.contains(&word.as_str());
-        let refers = begins || before.iter().chain(&after).any(is_pronoun);
-        !refers && !names.iter().any(|name| held.holds(*name))
+        match speaker {
+            // Whom they speak to may be whom the question names.
+            Some(_) if has(&["you", "your"]) => 1.0,
+            Some(_) if has(&OF_SPEAKER) => MISTAKEN,
+            None if has(&OF_SPEAKER) => 1.0,
+            _ if begins || has(&PRONOUNS) => 1.0,
+            _ => APART,
+        }
     }
 }
 
@@ -97,6 +114,25 @@ mod tests {
         ] {
             assert_eq!(weighed(question, title, text, words), 0.7, "{question} {text}");
         }
+    }
+
+    #[test]
+    fn what_others_say_of_themselves_is_not_of_whom_the_question_names() {
+        let text = "Jonas: What a day! I live in Lisbon.";
+        assert!(weighed("Where does Priya live?", "", text, "Lisbon") < 0.2);
+        for (question, text) in [
+            ("Where does Jonas live?", text),
+            ("Where does Priya live?", "Jonas: What a day! You live in Lisbon."),
+            ("Where does Priya live?", "Jonas: I met Priya in Lisbon."),
+            ("Where does Priya live?", "Note that I live in Lisbon."),
+        ] {
+            assert_eq!(weighed(question, "", text, "Lisbon"), 0.7, "{question} {text}");
+        }
+    }
+
+    #[test]
+    fn a_question_does_not_answer() {
+        assert!(weighed("Where is she?", "", "She is here. Is she in Lisbon?", "Lisbon") < 0.2);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clew_core::{PassageRead, Span};
 
 use super::apart::Names;
+use super::calibrated::{ANSWERED, LED_ANSWERED};
 use super::clean::{self, cleaned, key};
 use super::shown::{Framed, Lead, Shown};
 
@@ -36,9 +37,9 @@ pub(super) struct Place {
     pub(super) probability: f32,
 }
 
-/// Returns the candidates of the passages read, best first. `read` tells how each was read, and what
-/// the reader found in it. `names` are those of the question. `weight` of a passage, 0 to 1, is how
-/// far it is from where the question wants the answer from.
+/// Returns the candidates of the passages read, best first. `read` tells how each was read, and
+/// what the reader found in it. `names` are those of the question. `weight` of a passage, 0 to 1,
+/// is how far it is from where the question wants the answer from.
 ///
 /// At a place, the probability is that of its passage to answer, times the share of these words
 /// relative to the best ones there: the shares themselves are divided among readings that differ
@@ -96,6 +97,11 @@ impl Candidate {
         let best = independent[0];
         let text = shown[best.passage].text(best.span).to_owned();
         Self { key, text, places: independent, probability: sound(1.0 - wrong) }
+    }
+
+    /// Returns the probability from which on the words count as the answer.
+    pub(super) fn least(&self) -> f32 {
+        if self.places[0].lead.is_some() { LED_ANSWERED } else { ANSWERED }
     }
 
     /// Returns whether both say the same, one of them perhaps in fewer words.

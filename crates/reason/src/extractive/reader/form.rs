@@ -61,6 +61,8 @@ const SEVERAL: [&str; 15] = [
 ];
 /// Words that end like plurals and are none.
 const NO_PLURALS: [&str; 4] = ["its", "news", "series", "species"];
+/// Words that follow a verb rather than a noun.
+const AFTER_VERB: [&str; 6] = ["a", "an", "if", "the", "to", "when"];
 /// Expressions before options that "and" joins.
 const AMONG: [&str; 3] = ["out of", "between", "among"];
 /// Words within a name that are not capitalised.
@@ -104,6 +106,10 @@ fn asks_for_plural(question: &str) -> bool {
     let Some((_, rest)) = split_any(question, &["which", "what"]) else { return false };
     let lower = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let words: Vec<String> = rest.split_whitespace().take(1 + MOST_KIND_WORDS).map(lower).collect();
+    // "What happens to it?", "What makes the noise?"
+    if words.get(1).is_some_and(|second| AFTER_VERB.contains(&second.as_str())) {
+        return false;
+    }
     let end = words.iter().position(|word| AUXILIARIES.contains(&word.as_str()));
     let kind = words[..end.unwrap_or(words.len().min(1))].last();
     kind.is_some_and(|word| {
@@ -262,6 +268,7 @@ mod tests {
             ("What is Texas known for?", Form::One),
             ("What class does Ada teach?", Form::One),
             ("Which firm owns Atlas?", Form::One),
+            ("What happens to a task when it is dropped?", Form::One),
             ("Which series did Ada write?", Form::One),
         ] {
             assert_eq!(Form::of(question), expected, "{question}");

@@ -1,6 +1,6 @@
-//! Reads passages after what leads to them. "Where was the director of Titanic born?" is answered by
-//! a passage about James Cameron only for those who have read, in another one, that he directed it:
-//! so the reader gets that sentence before the passage. English only.
+//! Reads passages after what leads to them. "Where was the director of Titanic born?" is answered
+//! by a passage about James Cameron only for those who have read, in another one, that he directed
+//! it: so the reader gets that sentence before the passage. English only.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -19,8 +19,8 @@ const MOST_JOINED: usize = 8;
 const JOINING: [&str; 9] = ["of", "the", "de", "la", "von", "van", "der", "du", "di"];
 
 impl Session<'_, '_> {
-    /// Asks as [`Self::answers`] does about all passages. Reads some of them once more, each after a
-    /// sentence that leads to it, unless a single passage answers with the probability `sure`.
+    /// Asks as [`Self::answers`] does about all passages. Reads some of them once more, each after
+    /// a sentence that leads to it, unless a single passage answers with the probability `sure`.
     pub(super) async fn joined_answers(&mut self, sure: f32) -> Result<Vec<Candidate>, Error> {
         let question = self.question;
         let mut seen = self.look(question, &Framed::alone(&self.all())).await?;

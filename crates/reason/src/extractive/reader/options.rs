@@ -30,7 +30,7 @@ impl Session<'_, '_> {
             return Ok(None);
         };
         let way = items.split_off(1);
-        let said = Said { text: items[0].words.clone(), items };
+        let said = Said { text: items[0].words.clone(), items, threshold: ANSWERED };
         Ok(Some(self.answered(said, &way)))
     }
 

@@ -4,7 +4,7 @@ use clew_core::{
     ChunkId, CorpusName, Cost, DocumentId, Error, Evidence, MemoryPoint, Span, Version,
 };
 
-use super::calibrated::{ANSWERED, NEAR, SURE};
+use super::calibrated::{LED_ANSWERED, NEAR, SURE};
 use super::session::Session;
 use crate::extractive::question::Question;
 
@@ -24,15 +24,18 @@ impl Session<'_, '_> {
     pub(super) async fn read_points(&mut self) -> Result<PointsRead, Error> {
         let mut found = self.joined_answers(SURE).await?;
         let steps = self.steps().await?;
-        let mut next = None;
-        if let Some(steps) = steps {
+        let (mut next, mut is_answered) = (None, false);
+        if let Some(steps) = &steps {
             found.retain(|candidate| !steps.taken.iter().any(|taken| taken.says_same(candidate)));
+            is_answered = steps.found.iter().any(|it| it.probability >= LED_ANSWERED);
+        }
+        is_answered |= found.iter().any(|it| it.probability >= it.least());
+        if let Some(steps) = steps {
             found.extend(steps.found);
             found.sort_by(|a, b| b.probability.total_cmp(&a.probability));
             next = steps.taken.last().map(|last| (last.places[0].passage, steps.asked));
         }
         let best = found.first().filter(|best| best.probability >= NEAR);
-        let is_answered = best.is_some_and(|best| best.probability >= ANSWERED);
         let nearest = match &next {
             Some((passage, _)) => Some(*passage),
             None => best.map(|best| best.places[0].passage),

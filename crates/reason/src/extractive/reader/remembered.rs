@@ -44,8 +44,8 @@ impl SpanReader for Remembered {
         let mut passages: Vec<Option<ReadPassage>> = passages.into_iter().map(Some).collect();
         let unread = open.iter().filter_map(|&index| passages[index].take()).collect();
         let mut tokens = 0;
-        // A reader is asked even if every passage is known only where there are none at all: it then
-        // says whether it is there.
+        // A reader is asked even if every passage is known only where there are none at all: it
+        // then says whether it is there.
         if !open.is_empty() || keys.is_empty() {
             let found = self.reader.read_spans(question, unread, deadline).await?;
             tokens = found.tokens;

@@ -69,7 +69,8 @@ impl Session<'_, '_> {
         let probability = found.iter().map(|it| it.probability).fold(1.0, f32::min);
         let item = |it: &Candidate| Item { probability, ..Item::of(it, it.text.clone()) };
         let items = found.iter().map(item).collect();
-        Ok(Some(self.answered(Said { text: words.to_owned(), items }, &[])))
+        let said = Said { text: words.to_owned(), items, threshold: ANSWERED };
+        Ok(Some(self.answered(said, &[])))
     }
 }
 

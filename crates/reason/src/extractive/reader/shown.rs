@@ -11,6 +11,9 @@ pub(super) const MOST_PASSAGES: usize = 16;
 /// Maximum number of bytes of passages that are read for a question: about 16,000 tokens.
 pub(super) const MOST_BYTES: usize = 64 * 1024;
 
+/// Maximum number of words of a speaker's name.
+const MOST_NAME_WORDS: usize = 3;
+
 /// A passage that the reader is shown.
 pub(super) struct Shown<'a> {
     pub(super) evidence: &'a Evidence,
@@ -52,6 +55,17 @@ impl<'a> Shown<'a> {
     pub(super) fn to_read(&self) -> ReadPassage {
         let text = self.evidence.text[self.part.start..self.part.end].to_owned();
         ReadPassage { heading: self.heading(), text }
+    }
+
+    /// Returns the name before the text of a turn of a conversation of several people: "Jonas" of
+    /// "Jonas: I am here."
+    pub(super) fn speaker_name(&self) -> Option<&'a str> {
+        let (name, _) = self.evidence.text.split_once(": ")?;
+        let is_name = |word: &str| word.starts_with(char::is_uppercase);
+        let is_turn = self.speaker == Speaker::Other && self.evidence.span.start == 0;
+        let mut words = name.split(' ');
+        (is_turn && name.split(' ').count() <= MOST_NAME_WORDS && words.all(is_name))
+            .then_some(name)
     }
 
     fn heading(&self) -> String {

@@ -338,6 +338,21 @@ async fn no_passage_is_read_again_where_one_alone_answers_surely() {
 }
 
 #[tokio::test]
+async fn an_answer_by_way_of_another_passage_needs_less() {
+    let question = "Where was the director of Titanic born?";
+    for (probability, said) in [(0.4, "Kapuskasing"), (0.2, "")] {
+        let mut lines = STEPS;
+        lines[1].2 = probability;
+        let reading = read(&lines, question, &film()).await;
+        assert_eq!((reading.text.as_str(), reading.threshold < ANSWERED), (said, !said.is_empty()));
+        assert_eq!(judge(&lines, question, &film()).await.suffices, !said.is_empty());
+    }
+    // From one passage alone, the same is too little.
+    let reading = read(&[("", "Kapuskasing", 0.4)], "Where was he born?", &film()[1..]).await;
+    assert_eq!((reading.text.as_str(), reading.threshold), ("", ANSWERED));
+}
+
+#[tokio::test]
 async fn two_have_the_same_if_each_has_it() {
     let evidence = [
         titled("Ada", "Ada works in Team Harp.", 0.9),

@@ -6,7 +6,7 @@ use std::ops::BitOr;
 use clew_core::{Citation, Reading, Span};
 use clew_text::{is_grammar_word, one_line, words};
 
-use super::calibrated::{ANSWERED, NEAR};
+use super::calibrated::{ANSWERED, LED_ANSWERED, NEAR};
 use super::candidate::{Candidate, Place};
 use super::day::days_meant;
 use super::session::Session;
@@ -40,6 +40,8 @@ pub(super) struct Said {
     pub(super) text: String,
     /// Parts, in the order of the text; at least one.
     pub(super) items: Vec<Item>,
+    /// Probability from which on it counts as the answer.
+    pub(super) threshold: f32,
 }
 
 impl Item {
@@ -60,14 +62,16 @@ impl Session<'_, '_> {
         taken: &[Candidate],
         next: Option<&str>,
     ) -> Judged {
+        let least = |it: &Candidate| if taken.is_empty() { it.least() } else { LED_ANSWERED };
         let mut sure: Vec<&Candidate> = Vec::new();
-        for candidate in found.iter().filter(|it| it.probability >= ANSWERED) {
+        for candidate in found.iter().filter(|it| it.probability >= least(it)) {
             if !sure.iter().any(|other| other.says_same(candidate)) {
                 sure.push(candidate);
             }
         }
         let Some(best) = sure.first() else { return self.refused(found, next) };
-        let said = if is_several { self.list(&sure) } else { self.one_or_rivals(best, &sure) };
+        let mut said = if is_several { self.list(&sure) } else { self.one_or_rivals(best, &sure) };
+        said.threshold = sure.iter().map(|it| least(it)).fold(said.threshold, f32::min);
         let way: Vec<Item> = taken.iter().map(|step| Item::of(step, step.text.clone())).collect();
         self.answered(said, &way)
     }
@@ -84,22 +88,31 @@ impl Session<'_, '_> {
             [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
             parts => parts.concat(),
         };
-        Said { text, items }
+        Said { text, items, threshold: ANSWERED }
     }
 
     /// Says the best answer, or all answers if passages of different documents contradict each
-    /// other and the time of each is known.
+    /// other and the time of each is known. What contradicts speaks of all that is asked for and
+    /// that the best one speaks of: "I also want to shoot better" does not contradict "My number
+    /// one goal is to win".
     fn one_or_rivals(&self, best: &Candidate, sure: &[&Candidate]) -> Said {
         let documents = |it: &Candidate| -> Vec<&str> {
             let document = |place: &Place| self.shown[place.passage].evidence.document_id.as_str();
             it.places.iter().map(document).collect()
         };
         let of_best = documents(best);
+        let asked = Question::new(self.question);
+        let about = |it: &Candidate| {
+            let Place { passage, sentence, .. } = it.places[0];
+            asked.words_in(self.shown[passage].text(sentence))
+        };
+        let about_best = about(best);
         let is_dated = |it: &Candidate| {
             it.places.iter().any(|place| self.shown[place.passage].day().is_some())
         };
         let is_rival = |other: &&&Candidate| {
-            is_dated(other) && !documents(other).iter().any(|document| of_best.contains(document))
+            let is_apart = !documents(other).iter().any(|document| of_best.contains(document));
+            is_dated(other) && is_apart && about_best.without(about(other)) == WordSet::default()
         };
         let rivals = sure.iter().filter(is_rival).take(MOST_RIVALS - 1).copied();
         let mut items: Vec<Item> = rivals.map(|rival| self.newest(rival)).collect();
@@ -110,7 +123,7 @@ impl Session<'_, '_> {
             }
         }
         let item = self.item(best);
-        Said { text: item.words.clone(), items: vec![item] }
+        Said { text: item.words.clone(), items: vec![item], threshold: ANSWERED }
     }
 
     /// Says each of the different answers once, the newest first and with their days. Says only the
@@ -143,12 +156,12 @@ impl Session<'_, '_> {
                 each.collect::<Vec<_>>().join("; ")
             }
         };
-        Some(Said { text, items: differing })
+        Some(Said { text, items: differing, threshold: ANSWERED })
     }
 
     /// Makes the reading of an answer, by way of `way`.
     pub(super) fn answered(&self, said: Said, way: &[Item]) -> Judged {
-        let Said { text, items } = said;
+        let Said { text, items, threshold } = said;
         let confidence = items.iter().map(|item| item.probability).fold(0.0, f32::max);
         let mut citations: Vec<Citation> = Vec::new();
         for item in items.iter().chain(way) {
@@ -165,12 +178,12 @@ impl Session<'_, '_> {
             let words: Vec<String> = way.iter().map(|item| format!("“{}”", item.words)).collect();
             rationale = format!("{rationale}, by way of {}", words.join(", "));
         }
-        let reading = Reading { confidence, rationale, text, citations, ..self.nothing() };
-        Judged::of(reading)
+        let found = Reading { confidence, rationale, text, citations, ..self.nothing() };
+        Judged::of(Reading { threshold, ..found })
     }
 
     /// Makes the reading that nothing found is likely enough.
-    fn refused(&self, found: &[Candidate], next: Option<&str>) -> Judged {
+    pub(super) fn refused(&self, found: &[Candidate], next: Option<&str>) -> Judged {
         let confidence = found.first().map_or(0.0, |best| best.probability);
         let mut rationale = format!("no answer is likelier than {confidence:.2}");
         let open: Vec<String> =

@@ -90,7 +90,11 @@ async fn measure(
             measurement.measure(&haystack?, &mut tallies).await?;
         }
         for (variant, tally) in variants.iter().zip(tallies) {
-            reports.push(tally.report(variant.run(format.name, unit))?);
+            let mut run = variant.run(format.name, unit);
+            if let Some(candidates) = arguments.rerank.filter(|_| variant.is_search()) {
+                run.strategy = format!("{}, {candidates} reranked", run.strategy);
+            }
+            reports.push(tally.report(run)?);
         }
     }
     measurement.progress.finish();
@@ -163,7 +167,8 @@ impl Measurement<'_> {
         let (connection, arguments) = (self.connection, self.arguments);
         fill(connection, &corpus, keyed.documents(), arguments.cutting, structure).await?;
         self.progress.set(self.asked, total, &format!("asking {name}"));
-        let finds = search_all(connection, &corpus, &haystack.questions, plan, index).await?;
+        let search = Search { connection, corpus: &corpus, rerank: arguments.rerank };
+        let finds = search.all(&haystack.questions, plan, index).await?;
         for (variant, strategy) in strategies {
             let depth = arguments.k.depth();
             ask(connection, &corpus, haystack, strategy, depth, &mut tallies[variant]).await?;
@@ -173,45 +178,52 @@ impl Measurement<'_> {
     }
 }
 
-/// Returns the finds in a corpus for each question.
-async fn search_all(
-    connection: &Connection,
-    corpus: &CorpusName,
-    questions: &[EvalQuestion],
-    plan: &RetrievalPlan<'_>,
-    index: usize,
-) -> anyhow::Result<Vec<Finds>> {
-    futures::stream::iter(questions)
-        .map(|question| async move {
-            let mut finds = Finds::new();
-            for lookup in plan.lookups(index, question) {
-                finds.push((lookup, search(connection, corpus, &question.text, lookup).await?));
-            }
-            anyhow::Ok(finds)
-        })
-        .buffered(CONCURRENT_QUESTIONS)
-        .try_collect()
-        .await
+/// Searches in one corpus.
+struct Search<'a> {
+    connection: &'a Connection,
+    corpus: &'a CorpusName,
+    /// Number of candidates to order again.
+    rerank: Option<usize>,
 }
 
-/// Returns the documents that a search finds, best first.
-async fn search(
-    connection: &Connection,
-    corpus: &CorpusName,
-    question: &str,
-    lookup: Lookup,
-) -> anyhow::Result<Vec<FoundUnit>> {
-    let mut query = Query::new(question, lookup.k);
-    query.mode = lookup.mode;
-    query.grouping = Grouping::Documents;
-    query.filter.event_time = lookup.range;
-    let response = connection.client.search(corpus, query).await?;
-    let mut found = Vec::with_capacity(response.evidence.len());
-    for evidence in response.evidence {
-        let Evidence { document_id, score, event_time, .. } = evidence_from_wire(evidence)?;
-        found.push(FoundUnit { unit: document_id, score, time: event_time });
+impl Search<'_> {
+    /// Returns the finds for each question.
+    async fn all(
+        &self,
+        questions: &[EvalQuestion],
+        plan: &RetrievalPlan<'_>,
+        index: usize,
+    ) -> anyhow::Result<Vec<Finds>> {
+        // Up to 200 candidates of one question fill much of a reader's queue.
+        let at_once = if self.rerank.is_some() { 1 } else { CONCURRENT_QUESTIONS };
+        futures::stream::iter(questions)
+            .map(|question| async move {
+                let mut finds = Finds::new();
+                for lookup in plan.lookups(index, question) {
+                    finds.push((lookup, self.found(&question.text, lookup).await?));
+                }
+                anyhow::Ok(finds)
+            })
+            .buffered(at_once)
+            .try_collect()
+            .await
     }
-    Ok(found)
+
+    /// Returns the documents that a search finds, best first.
+    async fn found(&self, question: &str, lookup: Lookup) -> anyhow::Result<Vec<FoundUnit>> {
+        let mut query = Query::new(question, lookup.k);
+        query.mode = lookup.mode;
+        query.grouping = Grouping::Documents;
+        query.filter.event_time = lookup.range;
+        query.rerank = self.rerank.map(|candidates| candidates.max(lookup.k));
+        let response = self.connection.client.search(self.corpus, query).await?;
+        let mut found = Vec::with_capacity(response.evidence.len());
+        for evidence in response.evidence {
+            let Evidence { document_id, score, event_time, .. } = evidence_from_wire(evidence)?;
+            found.push(FoundUnit { unit: document_id, score, time: event_time });
+        }
+        Ok(found)
+    }
 }
 
 /// Tallies what a strategy reads for each question.

@@ -73,6 +73,10 @@ pub struct RetrievalArgs {
     /// is ranked.
     #[arg(long, value_delimiter = ',')]
     pub strategy: Vec<String>,
+    /// Let the configured reranker, or else the reader, order this many of the best candidates of
+    /// each search, at most 200, or as many as the search returns if they are more.
+    #[arg(long, value_name = "CANDIDATES", conflicts_with = "as_turns")]
+    pub rerank: Option<usize>,
     /// Cut-offs of the metrics.
     #[arg(long, default_value = "2,5,10")]
     pub k: clew_eval::Cutoffs,
