@@ -125,6 +125,14 @@ impl Claim {
         }
     }
 
+    /// Returns the error for callers whose write failed. Without a lease, files that are missing
+    /// are no sign of damage: another owner may have replaced them.
+    pub fn blamed(&self, error: Error) -> Error {
+        let may_be_replaced = matches!(self, Self::Lease(_)) && self.standing() != Standing::Held;
+        let is_damage = error.kind() == clew_core::ErrorKind::DataLoss;
+        if may_be_replaced && is_damage { not_owner().with_source(error) } else { error }
+    }
+
     /// Checks that nobody else can have written to the shard before a read. Asks the storage only
     /// where the lease does not guarantee it.
     ///
@@ -175,4 +183,28 @@ pub(crate) fn not_owner() -> Error {
         "NOT_OWNER",
         "another node owns the shard; ask that one",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_no_damage_where_another_may_own_the_shard() {
+        let damage = || Error::new(ErrorKind::DataLoss, "DATA_LOSS", "a file is missing");
+        let given_back = Claim::Lease(Arc::new(Mutex::new(None)));
+        let blamed = given_back.blamed(damage());
+        assert_eq!(blamed.reason(), "NOT_OWNER");
+        assert!(
+            blamed.is_retryable() && blamed.chain().contains("a file is missing"),
+            "{blamed:?}"
+        );
+        let full = Error::new(ErrorKind::Exhausted, "DISK_FULL", "the disk is full");
+        assert_eq!(given_back.blamed(full).reason(), "DISK_FULL");
+        for owner in [Claim::Directory, Claim::of_taker("here".to_owned())] {
+            assert_eq!(owner.blamed(damage()).reason(), "DATA_LOSS");
+        }
+    }
 }

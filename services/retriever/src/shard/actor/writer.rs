@@ -349,7 +349,7 @@ impl State {
                 }
             }
             Err(error) => {
-                let error = Error::from(error);
+                let error = self.claim.blamed(Error::from(error));
                 tracing::error!(error = error.chain(), "documents were not accepted");
                 for (reply, _permit) in replies {
                     self.answer(reply, Err::<Accepted, _>(copy(&error)));
@@ -364,7 +364,7 @@ impl State {
         reply: RpcReplyPort<Result<T, Error>>,
         result: Result<T, E>,
     ) {
-        let result = result.map_err(Into::into);
+        let result = result.map_err(|error| self.claim.blamed(error.into()));
         if let Err(error) = &result {
             self.has_failed = true;
             self.is_overtaken |= error.reason() == OVERTAKEN;
