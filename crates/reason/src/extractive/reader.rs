@@ -118,13 +118,16 @@ impl Session<'_, '_> {
                 None => return Ok(self.quotes(NO_OPTION).await),
             },
             Form::Explained => self.explain().await?,
-            Form::YesOrNo => match self.yes_or_no() {
-                Some(judged) if self.has_reader().await => judged,
-                _ => match self.same().await? {
-                    Some(judged) => judged,
-                    None => return Ok(self.quotes(NOT_IN_AS_MANY_WORDS).await),
-                },
-            },
+            Form::YesOrNo => {
+                let said = match self.yes_or_no() {
+                    Some(judged) if self.has_reader().await => Some(judged),
+                    _ => self.same().await?,
+                };
+                let Some(judged) = said else {
+                    return Ok(self.quotes(NOT_IN_AS_MANY_WORDS).await);
+                };
+                judged
+            }
         };
         Ok(Told::Read(judged))
     }

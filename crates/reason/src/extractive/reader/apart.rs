@@ -7,7 +7,7 @@ use clew_text::Shape;
 
 use super::calibrated::{APART, MISTAKEN};
 use super::shown::{Shown, lower_words};
-use crate::extractive::question::Question;
+use crate::extractive::question::{Question, Word};
 
 /// Words that may mean somebody whom another sentence names.
 const PRONOUNS: [&str; 11] =
@@ -21,12 +21,18 @@ const BEGINNINGS: [&str; 6] = ["it", "its", "this", "these", "those", "that"];
 /// Names in a question.
 pub(super) struct Names {
     question: Question,
+    /// Places of the names among the words of the question.
+    places: Vec<usize>,
 }
 
 impl Names {
     /// Takes the names out of `question`.
     pub(super) fn of(question: &str) -> Self {
-        Self { question: Question::new(question) }
+        let question = Question::new(question);
+        let is_name = |word: &Word| word.is_name && word.written.starts_with(char::is_uppercase);
+        let words = question.words().iter().enumerate();
+        let places = words.filter(|(_, word)| is_name(word)).map(|(place, _)| place).collect();
+        Self { question, places }
     }
 
     /// Returns the probability that the words at `span` answer, lowered if their `sentence`, the
@@ -52,19 +58,13 @@ impl Names {
         if Shape::of(said.trim()) == Shape::Asking {
             return MISTAKEN;
         }
-        let words = self.question.words();
-        let is_name = |place: &usize| {
-            let word = &words[*place];
-            word.is_name && word.written.starts_with(char::is_uppercase)
-        };
-        let names: Vec<usize> = (0..words.len()).filter(is_name).collect();
         let holds_name = |text: &str| {
             let held = self.question.words_in(text);
-            names.iter().any(|name| held.holds(*name))
+            self.places.iter().any(|place| held.holds(*place))
         };
         let speaker = shown.speaker_name();
         let texts = [said, shown.evidence.title.as_str(), lead, speaker.unwrap_or_default()];
-        if names.is_empty() || texts.into_iter().any(holds_name) {
+        if self.places.is_empty() || texts.into_iter().any(holds_name) {
             return 1.0;
         }
         let parts = [Span::new(sentence.start, span.start), Span::new(span.end, sentence.end)];

@@ -55,8 +55,9 @@ pub(super) fn candidates(
     let mut places: BTreeMap<String, Vec<Place>> = BTreeMap::new();
     for (framed, read) in read {
         let of = &shown[framed.passage];
-        let leading = framed.lead.map_or_else(String::new, |lead| lead.text(shown));
-        let before = framed.before(shown);
+        let leading = framed.lead.map(|lead| lead.text(shown));
+        let before = leading.as_deref().map_or(0, Framed::before);
+        let leading = leading.unwrap_or_default();
         let best = read.spans.iter().map(|found| sound(found.share)).fold(0.0, f32::max);
         for found in read.spans.iter().filter(|_| best > 0.0) {
             // Words of the leading sentence are found where its own passage is read.

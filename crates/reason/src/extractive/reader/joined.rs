@@ -193,7 +193,8 @@ mod tests {
         let shown = shown(evidence);
         let told = |framed: Framed| {
             let read = framed.to_read(&shown);
-            let before = read.text[..framed.before(&shown)].trim_end().to_owned();
+            let leading = framed.lead.unwrap().text(&shown);
+            let before = read.text[..Framed::before(&leading)].trim_end().to_owned();
             (shown[framed.passage].evidence.title.clone(), before)
         };
         joined(&Question::new(question), &shown).into_iter().map(told).collect()

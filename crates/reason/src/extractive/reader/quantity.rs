@@ -3,7 +3,6 @@
 use clew_text::{month, spelt_number};
 
 use super::shown::lower_words;
-
 use crate::extractive::plain::plain;
 
 /// A quantity that can be compared with another of its kind.

@@ -178,9 +178,9 @@ impl Framed {
         }
     }
 
-    /// Returns the number of bytes that are read before the passage.
-    pub(super) fn before(self, shown: &[Shown<'_>]) -> usize {
-        self.lead.map_or(0, |lead| lead.text(shown).len() + 1)
+    /// Returns the number of bytes that are read before a passage with that sentence.
+    pub(super) fn before(leading: &str) -> usize {
+        leading.len() + 1
     }
 }
 
