@@ -89,7 +89,7 @@ pub struct FlowReport {
     /// Latency of requests that were refused or failed.
     pub failed_latency: Latency,
     /// Parts of the latency of requests that were done.
-    pub parts: Vec<PartReport>,
+    pub parts: Vec<PartTiming>,
     /// Numbers of occurrences of each status.
     pub statuses: Vec<StatusReport>,
     /// Share of right answers among those that can be judged.
@@ -106,7 +106,7 @@ pub struct FlowReport {
 
 /// Part of a latency.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct PartReport {
+pub struct PartTiming {
     /// Name of the part.
     pub part: &'static str,
     /// Distribution of its times.
@@ -192,7 +192,7 @@ impl FlowReport {
             ("rest", &counts.parts.rest),
         ];
         let parts =
-            parts.into_iter().map(|(part, times)| PartReport { part, time: times.summary() });
+            parts.into_iter().map(|(part, times)| PartTiming { part, time: times.summary() });
         let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
         let statuses = counts.statuses.iter().map(|(status, known)| StatusReport {
             status: status.clone(),
@@ -274,7 +274,7 @@ impl fmt::Display for Report {
         for phase in &self.phases {
             for flow in phase.flows.iter().filter(|flow| !flow.parts.is_empty()) {
                 write!(f, "{:<12} {:<14}", phase.name, flow.flow)?;
-                for PartReport { part, time } in &flow.parts {
+                for PartTiming { part, time } in &flow.parts {
                     write!(f, "  {part} {:.1}/{:.1}", time.p50_ms, time.p99_ms)?;
                 }
                 writeln!(f)?;

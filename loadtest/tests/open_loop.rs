@@ -313,6 +313,34 @@ impl IngestService for Small {
     ) -> Result<Response<ingest::EstimateIngestionResponse>, Status> {
         Err(Status::unimplemented("nobody asks"))
     }
+
+    async fn report_run(
+        &self,
+        _request: Request<ingest::ReportRunRequest>,
+    ) -> Result<Response<ingest::ReportRunResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn get_run(
+        &self,
+        _request: Request<ingest::GetRunRequest>,
+    ) -> Result<Response<ingest::GetRunResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn list_runs(
+        &self,
+        _request: Request<ingest::ListRunsRequest>,
+    ) -> Result<Response<ingest::ListRunsResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn delete_run(
+        &self,
+        _request: Request<ingest::DeleteRunRequest>,
+    ) -> Result<Response<ingest::DeleteRunResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
 }
 
 /// Serves as long as the test runs, and returns the address.

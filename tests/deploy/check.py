@@ -105,6 +105,19 @@ CASES = [
         outward={"storage and models": (*STORAGE[:2], {"retriever", "memory-encoder"})},
     ),
     Case(
+        "a source in a bucket, in parts",
+        ["bucket"],
+        [
+            "ingest.enabled=true",
+            "ingest.paths[0]=s3://source/wiki",
+            "ingest.parts=32",
+            "ingest.source=wiki",
+            "ingest.s3.secret=wiki-reader",
+        ],
+        provided=USUAL | secrets("clew-ingest", "wiki-reader"),
+        outward={"storage": (*STORAGE[:2], {"retriever", "ingest"})},
+    ),
+    Case(
         "as much as there is",
         ["bucket"],
         [

@@ -20,6 +20,11 @@ def container(objects, kind="StatefulSet", name="clew-retriever"):
     return pod(objects, kind, name)["containers"][0]
 
 
+def job(objects):
+    (found,) = [o for o in objects if o["kind"] == "Job"]
+    return found
+
+
 def policy(objects, name):
     return find(objects, "NetworkPolicy", name)["spec"]
 
@@ -152,6 +157,12 @@ FAULTS = [
         lambda o: find(o, "StatefulSet", "clew-retriever")["spec"].update(updateStrategy={"type": "OnDelete"}),
         "does not change its pods one after the other",
     ),
+    (lambda o: job(o)["spec"].update(completions=3), "completes 3 of 1 parts"),
+    (
+        lambda o: job(o)["spec"]["template"]["spec"]["containers"][0]["args"].append("--parts=4"),
+        "has 4 parts, and its pods have no indices",
+    ),
+    (lambda o: job(o)["spec"].update(backoffLimitPerIndex=1), "backoffLimitPerIndex needs restartPolicy Never"),
 ]
 
 NETWORK_FAULTS = [

@@ -321,6 +321,22 @@ def owners_change_one_by_one(objects):
             yield f"{title(found)}: does not change its pods one after the other"
 
 
+def parts_have_indices(objects):
+    """A Job of several parts runs each of them once, and each of its pods knows which."""
+    for found in of_kind(objects, "Job"):
+        job = found["spec"]
+        given = [a.removeprefix("--parts=") for c in job["template"]["spec"]["containers"] for a in c.get("args", [])
+                 if a.startswith("--parts=")]
+        parts = int(given[0]) if given else 1
+        is_indexed = job.get("completionMode") == "Indexed"
+        if parts > 1 and not is_indexed:
+            yield f"{title(found)}: has {parts} parts, and its pods have no indices"
+        if job.get("completions", 1) != parts:
+            yield f"{title(found)}: completes {job.get('completions', 1)} of {parts} parts"
+        if "backoffLimitPerIndex" in job and job["template"]["spec"]["restartPolicy"] != "Never":
+            yield f"{title(found)}: backoffLimitPerIndex needs restartPolicy Never"
+
+
 RULES = [
     named_twice,
     names_are_names,
@@ -336,6 +352,7 @@ RULES = [
     terminations_wait_for_drains,
     budgets_leave_one_way,
     owners_change_one_by_one,
+    parts_have_indices,
 ]
 
 

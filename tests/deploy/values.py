@@ -19,6 +19,7 @@ from manifests import CHART, tomllib
 # Keys of the programs that are none of the chart, and why.
 OTHERS = {
     "judge": "only `clew eval answers` reads it",
+    "ingest": "only `clew ingest` reads it; its Job has values of its own",
     "cluster.node_id": "each pod's own, set by the chart",
     "cluster.advertise": "each pod's own, set by the chart",
 }
@@ -274,5 +275,8 @@ WRONG = [
     ("ingest.corpus=Hand Book", "ingest.corpus"),
     ("ingest.paths[0]=/data", "ingest.paths.0"),
     ("ingest.root=input", "ingest.root"),
+    ("ingest.parts=0", "ingest.parts"),
+    ("ingest.paths[0]=gs://source/wiki", "ingest.paths.0"),
+    ("ingest.s3.endpoint=source:9000", "ingest.s3.endpoint"),
     ("image.pullPolicy=Sometimes", "image.pullPolicy"),
 ]

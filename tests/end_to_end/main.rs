@@ -46,11 +46,13 @@ mod reembed;
 mod refusals;
 mod replace;
 mod rerank;
+mod runs;
 mod s3;
 mod security;
 mod selection;
 mod snapshots;
 mod source_versions;
+mod sources;
 mod telemetry;
 #[path = "../shared/twin.rs"]
 mod twin;

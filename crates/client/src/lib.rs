@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use clew_core::{
     CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, IfThere, MemoryUse,
-    Partial, Query, SnapshotName, Subgraph, Task, Timestamp, TreeNode, TreeNodeId,
+    PartReport, Partial, Query, RunName, SnapshotName, Subgraph, Task, Timestamp, TreeNode,
+    TreeNodeId,
 };
 use clew_proto::auth::v1::access_service_client::AccessServiceClient;
 use clew_proto::chat::v1::chat_service_client::ChatServiceClient;
@@ -23,7 +24,7 @@ use clew_proto::cluster::v1::cluster_service_client::ClusterServiceClient;
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::convert::{
     chat as convert_chat, ingest as convert_ingest, memory as convert_memory,
-    query as convert_query, timestamp_to_wire,
+    query as convert_query, run as convert_run, timestamp_to_wire,
 };
 use clew_proto::corpus::v1::corpus_service_client::CorpusServiceClient;
 use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
@@ -547,6 +548,70 @@ impl Client {
     ) -> Result<ingest::EstimateIngestionResponse, Error> {
         let response = self.documents.clone().estimate_ingestion(self.request(request)).await;
         Ok(response.map_err(failed)?.into_inner())
+    }
+
+    /// Reports what a part of a run of ingestion has done so far, and returns the part as the
+    /// server keeps it. `parts` is the number of parts of the run.
+    ///
+    /// # Errors
+    /// Returns the errors of `IngestService.ReportRun`.
+    pub async fn report_run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        parts: u32,
+        report: &PartReport,
+    ) -> Result<ingest::RunPart, Error> {
+        let (corpus, run) = (corpus.to_string(), run.to_string());
+        let part = Some(convert_run::part_report_to_wire(report));
+        let request = self.request(ingest::ReportRunRequest { corpus, run, parts, part });
+        let kept = self.documents.clone().report_run(request).await.map_err(failed)?;
+        kept.into_inner().part.ok_or_else(|| incomplete("part"))
+    }
+
+    /// Returns a run of ingestion with its parts and its stage.
+    ///
+    /// # Errors
+    /// Returns the errors of `IngestService.GetRun`.
+    pub async fn run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+    ) -> Result<ingest::GetRunResponse, Error> {
+        let (corpus, run) = (corpus.to_string(), run.to_string());
+        let request = self.request(ingest::GetRunRequest { corpus, run });
+        let found = self.documents.clone().get_run(request).await.map_err(failed)?;
+        Ok(found.into_inner())
+    }
+
+    /// Lists all runs of ingestion of a corpus, the newest first, without their parts and stages.
+    ///
+    /// # Errors
+    /// Returns the errors of `IngestService.ListRuns`.
+    pub async fn runs(&self, corpus: &CorpusName) -> Result<Vec<ingest::Run>, Error> {
+        let (mut all, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let corpus = corpus.to_string();
+            let request = ingest::ListRunsRequest { corpus, page_size: PAGE_SIZE, page_token };
+            let page = self.documents.clone().list_runs(self.request(request)).await;
+            let page = page.map_err(failed)?.into_inner();
+            all.extend(page.runs);
+            if page.next_page_token.is_empty() {
+                return Ok(all);
+            }
+            page_token = page.next_page_token;
+        }
+    }
+
+    /// Deletes what is kept of a run of ingestion. Its documents stay.
+    ///
+    /// # Errors
+    /// Returns the errors of `IngestService.DeleteRun`.
+    pub async fn delete_run(&self, corpus: &CorpusName, run: &RunName) -> Result<(), Error> {
+        let (corpus, run) = (corpus.to_string(), run.to_string());
+        let request = self.request(ingest::DeleteRunRequest { corpus, run });
+        self.documents.clone().delete_run(request).await.map_err(failed)?;
+        Ok(())
     }
 
     /// Searches a corpus for passages.

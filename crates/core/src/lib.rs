@@ -54,6 +54,7 @@ mod reasoner;
 mod recipe;
 mod reembedding;
 mod reranking;
+mod run;
 mod seam;
 mod settings;
 mod shape;
@@ -124,6 +125,10 @@ pub use reasoner::{Assignment, Reading, Reasoner};
 pub use recipe::{Recipe, Recipes};
 pub use reembedding::{ReembedPhase, ReembedStep, Reembedded, Reembedding};
 pub use reranking::{NoReranker, Reranker, Scored};
+pub use run::{
+    IngestRun, MOST_RUN_PARTS, PartReport, PartStage, RUN_NOT_FOUND, RunCounts, RunEntry, RunName,
+    RunPage, RunPart, RunPlace, RunSpan, RunStage, RunSummary, Unfinished,
+};
 pub use seam::corpora::Corpora;
 pub use seam::generator::{Generator, GraphBuilder};
 pub use seam::retriever::{Documents, Retrieved, Retriever, WholeDocument};

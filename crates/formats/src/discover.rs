@@ -7,7 +7,10 @@ use std::path::Path;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::naming::{Naming, STANDARD_INPUT};
-use crate::{FileFormat, FileLocation, Problem, Source, Unreadable};
+use crate::{FileFormat, FileLocation, Problem, Source, SourcePart, Unreadable};
+
+/// Size from which the row groups of a file are divided among parts. A smaller file is read by one.
+const DIVIDED_BYTES: u64 = 64 << 20;
 
 /// A file to read.
 #[derive(Clone)]
@@ -18,8 +21,22 @@ pub struct FoundFile {
     pub format: FileFormat,
 }
 
+impl FoundFile {
+    /// Leaves the row groups of a large Parquet file to the parts that have them, and any other
+    /// file to the part that has its name. Returns `None` if this part reads nothing of it.
+    fn divided(self, part: SourcePart) -> Option<Self> {
+        let Self { source, format } = self;
+        let is_divided = part.count() > 1
+            && format == FileFormat::Parquet
+            && source.stored_bytes().is_some_and(|bytes| bytes >= DIVIDED_BYTES);
+        match is_divided {
+            true => Some(Self { source: source.row_groups_of(part), format }),
+            false => part.has(source.name()).then_some(Self { source, format }),
+        }
+    }
+}
+
 /// Files that the arguments lead to.
-#[derive(Default)]
 pub struct Discovery {
     /// Files to read, in the order of the arguments and sorted within folders.
     pub files: Vec<FoundFile>,
@@ -27,6 +44,51 @@ pub struct Discovery {
     pub unknown: u64,
     /// Arguments and folders that cannot be read.
     pub problems: Vec<Unreadable>,
+    /// Whether everything that the arguments lead to was found. False if a folder or bucket could
+    /// not be listed to its end.
+    pub is_whole: bool,
+}
+
+impl Default for Discovery {
+    fn default() -> Self {
+        Self { files: Vec::new(), unknown: 0, problems: Vec::new(), is_whole: true }
+    }
+}
+
+impl Discovery {
+    /// Adds what was found elsewhere. A file of a name that is taken is reported as a problem,
+    /// since its documents would replace those of the other one.
+    pub fn add(&mut self, other: Self) {
+        let taken: HashSet<String> =
+            self.files.iter().map(|found| found.source.name().to_owned()).collect();
+        for found in other.files {
+            match taken.contains(found.source.name()) {
+                false => self.files.push(found),
+                true => {
+                    let place = FileLocation { file: found.source.name().to_owned(), row: None };
+                    self.problems.push(Unreadable { place, problem: Problem::NameTwice });
+                }
+            }
+        }
+        self.unknown += other.unknown;
+        self.problems.extend(other.problems);
+        self.is_whole &= other.is_whole;
+    }
+
+    /// Leaves only what a part reads. Problems and skipped files are left to the part that has
+    /// them, so that they are reported once.
+    pub fn divided(self, part: SourcePart) -> Self {
+        let read = |found: FoundFile| found.divided(part);
+        Self {
+            files: self.files.into_iter().filter_map(read).collect(),
+            unknown: if part.index() == 0 { self.unknown } else { 0 },
+            problems: {
+                let is_ours = |problem: &Unreadable| part.has(&problem.place.file);
+                self.problems.into_iter().filter(is_ours).collect()
+            },
+            is_whole: self.is_whole,
+        }
+    }
 }
 
 /// Finds the files that `arguments` name: files, folders, glob patterns, and `-` for standard
@@ -49,6 +111,8 @@ pub fn discover(arguments: &[String], naming: &Naming, standard_input: FileForma
         } else if argument.contains(['*', '?', '[']) {
             search.add_matches(argument);
         } else {
+            // The disk that has it may be away.
+            search.discovery.is_whole = false;
             search.fail(argument, io::Error::from(io::ErrorKind::NotFound).into());
         }
     }
@@ -86,6 +150,7 @@ impl Search<'_> {
             match path {
                 Ok(path) => self.add(&path),
                 Err(error) => {
+                    self.discovery.is_whole = false;
                     let place = error.path().display().to_string();
                     self.fail(&place, io::Error::from(error).into());
                 }
@@ -106,6 +171,7 @@ impl Search<'_> {
                     None => self.discovery.unknown += 1,
                 },
                 Err(error) => {
+                    self.discovery.is_whole = false;
                     let place = error.path().unwrap_or(folder).display().to_string();
                     self.fail(&place, io::Error::from(error).into());
                 }

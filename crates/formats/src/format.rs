@@ -100,6 +100,11 @@ impl FileFormat {
         Self::all().find(|format| format.extensions().contains(&extension.as_str()))
     }
 
+    /// Returns whether a file of the format holds many documents, one per row.
+    pub fn has_rows(self) -> bool {
+        matches!(self.reader(), Reader::Rows(_))
+    }
+
     pub(crate) fn reader(self) -> &'static Reader {
         &self.entry().reader
     }

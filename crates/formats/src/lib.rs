@@ -1,4 +1,5 @@
-//! Readers that turn files of many formats into documents, and a writer for exports.
+//! Readers that turn files of many formats into documents, from folders and buckets, and a writer
+//! for exports.
 //!
 //! It is a separate crate because of its heavy parsers. [`discover`] turns command-line arguments
 //! into files, and [`read`] turns a file into documents. Whatever a file contains, the result is
@@ -8,12 +9,15 @@
 //! A format is one file in `format/` and an entry in the registry in `format.rs`: a `mod` line, a
 //! variant, a place in `ALL` and an arm of `entry`.
 
+mod bucket;
 mod discover;
 mod encoding;
 mod export;
 mod format;
 mod naming;
+mod object;
 mod options;
+mod part;
 mod read;
 mod reader;
 mod row;
@@ -21,11 +25,13 @@ mod source;
 mod table;
 mod unreadable;
 
+pub use bucket::BucketPlace;
 pub use discover::{Discovery, FoundFile, discover};
 pub use export::{Export, ExportError, ExportFormat};
 pub use format::FileFormat;
 pub use naming::Naming;
 pub use options::{Columns, Options};
+pub use part::SourcePart;
 pub use read::{FileDocuments, read};
 pub use source::Source;
 pub use unreadable::{FileLocation, Problem, Unreadable};

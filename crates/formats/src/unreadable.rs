@@ -75,6 +75,12 @@ pub enum Problem {
     /// The path has a `..` after a symbolic link, so it leads to another file than its text says.
     #[error("expected a path without `..` behind a symbolic link; give the path that it leads to")]
     ParentOfLink,
+    /// Another file has the same name.
+    #[error("expected a name that no other file has; its documents would replace each other")]
+    NameTwice,
+    /// The object is not the one that was listed.
+    #[error("it was changed or removed after it was listed; run again")]
+    Changed,
     /// The file has the name of standard input.
     #[error("expected another name than that of standard input; rename the file")]
     NameTaken,

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
 
-use clew_core::{CorpusName, ErrorKind, SnapshotName};
+use clew_core::{CorpusName, ErrorKind, RUN_NOT_FOUND, RunName, SnapshotName};
 
 use crate::table::kind::TableKind;
 
@@ -64,6 +64,26 @@ pub enum Error {
         /// Operation that is using it.
         doing: &'static str,
     },
+    /// There is no run of that name.
+    #[error("run `{0}` does not exist; list the runs of the corpus to see those that do")]
+    RunNotFound(RunName),
+    /// The run was created with another number of parts. Nothing was changed.
+    #[error(
+        "run `{name}` has {parts} parts, and a report says {asked}; report all parts with the same number, or choose another name for another run"
+    )]
+    RunDiffers {
+        /// The run.
+        name: RunName,
+        /// Number of its parts.
+        parts: u32,
+        /// Number that the report says.
+        asked: u32,
+    },
+    /// The corpus has as many runs as are kept, and none of them has ended.
+    #[error(
+        "the corpus has {0} runs and none of them has ended; delete those that nobody works on, then report again"
+    )]
+    RunsFull(usize),
     /// A newer release wrote the stored data. Nothing was changed.
     #[error(
         "{what} has format {found}, and this release knows none beyond {known}; use the release that wrote it, or a later one"
@@ -164,8 +184,12 @@ impl Error {
         match self {
             Self::Invalid { .. } => ErrorKind::InvalidInput,
             Self::CorpusExists(_) | Self::SnapshotExists(_) => ErrorKind::AlreadyExists,
-            Self::CorpusNotFound(_) | Self::SnapshotNotFound { .. } => ErrorKind::NotFound,
+            Self::CorpusNotFound(_) | Self::SnapshotNotFound { .. } | Self::RunNotFound(_) => {
+                ErrorKind::NotFound
+            }
             Self::Mismatch { .. }
+            | Self::RunDiffers { .. }
+            | Self::RunsFull(_)
             | Self::SnapshotUnfinished(_)
             | Self::SnapshotBeingDeleted(_)
             | Self::SnapshotInUse { .. }
@@ -202,6 +226,9 @@ impl From<Error> for clew_core::Error {
             Error::SnapshotInUse { .. } => {
                 Self::new(ErrorKind::WrongState, "SNAPSHOT_IN_USE", message)
             }
+            Error::RunNotFound(_) => Self::new(ErrorKind::NotFound, RUN_NOT_FOUND, message),
+            Error::RunDiffers { .. } => Self::new(ErrorKind::WrongState, "RUN_DIFFERS", message),
+            Error::RunsFull(_) => Self::new(ErrorKind::WrongState, "RUNS_FULL", message),
             Error::NewerFormat { .. } => Self::new(ErrorKind::WrongState, "NEWER_FORMAT", message),
             Error::CorpusChanged | Error::OtherVectors => {
                 Self::new(ErrorKind::LostRace, "CORPUS_CHANGED", message)

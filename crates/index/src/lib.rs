@@ -65,7 +65,7 @@
 //! | `settings` | what a shard is opened with |
 //! | `read` | views and what reads them: searches, trees and graphs, exports, checks |
 //! | `shard` | the writer, a file for each thing that it does |
-//! | `registry` | the corpora of a data directory |
+//! | `registry` | the corpora of a data directory, and the runs of ingestion that each keeps |
 //! | `backup` | snapshots of corpora |
 //!
 //! # Out of scope
@@ -93,6 +93,7 @@ pub use registry::Registry;
 #[doc(hidden)]
 pub use registry::format::act_as_next_release;
 pub use registry::format::{Listed, Registered};
+pub use registry::runs::Reported;
 pub use settings::{SearchMemory, ShardSettings, Takeover, Tuning};
 pub use shard::ShardWriter;
 pub use shard::maintain::{Done, Maintenance, Next, Work};

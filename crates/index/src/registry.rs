@@ -9,13 +9,18 @@ mod fixture;
 mod folder;
 pub(crate) mod format;
 mod objects;
+pub(crate) mod runs;
 
-use clew_core::{CorpusName, CorpusSettings, ShardIndex};
+use clew_core::{
+    CorpusName, CorpusSettings, IngestRun, PartReport, RunName, RunPage, RunPlace, ShardIndex,
+    Timestamp,
+};
 
 use crate::error::{Error, Result};
 use crate::registry::folder::FolderRegistry;
 use crate::registry::format::{Listed, Registered};
 use crate::registry::objects::ObjectRegistry;
+use crate::registry::runs::{Reported, Runs};
 use crate::storage::url::StorageUrl;
 use crate::storage::{self, Storage};
 
@@ -200,10 +205,71 @@ impl Registry {
 
     /// Returns the place of a shard, to be opened with [`crate::ShardWriter::open`].
     pub fn shard_place(&self, corpus: &CorpusSettings, shard: ShardIndex) -> Storage {
+        self.corpus_place(corpus).join(&shard.to_string())
+    }
+
+    fn corpus_place(&self, corpus: &CorpusSettings) -> Storage {
         match &self.0 {
             Kind::Folder(registry) => registry.corpus_place(&corpus.name),
             Kind::Objects(registry) => registry.corpus_place(corpus),
         }
-        .join(&shard.to_string())
+    }
+
+    /// Keeps what a part of a run of ingestion has done so far, and returns what that changed. The
+    /// first report of a run creates it, in place of the oldest run that has ended if there are a
+    /// thousand. Does not check the report; see [`PartReport::check`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`Registry::get`], [`Error::RunDiffers`] if the run has another number
+    /// of parts, [`Error::RunsFull`] if none of a thousand runs has ended, and [`Error::Corrupt`]
+    /// or [`Error::NewerFormat`] if the run cannot be read. Returns [`Error::Unavailable`] and
+    /// [`Error::DiskFull`] from the storage; the report may be kept then.
+    pub async fn report_run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        parts: u32,
+        report: &PartReport,
+        now: Timestamp,
+    ) -> Result<Reported> {
+        self.runs_of(corpus).await?.report(run, parts, report, now).await
+    }
+
+    /// Returns a run of ingestion.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Registry::get`], [`Error::RunNotFound`] if there is no such run, and
+    /// [`Error::Corrupt`] or [`Error::NewerFormat`] if a file of it cannot be read.
+    pub async fn run(&self, corpus: &CorpusName, run: &RunName) -> Result<IngestRun> {
+        self.runs_of(corpus).await?.read(run).await
+    }
+
+    /// Returns up to `limit` runs that come after a place in the list, the newest first; fewer if
+    /// they have many parts. A run that cannot be read is named with the reason. Reads a small file
+    /// for each run of the corpus and each part of the page.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Registry::get`], and a storage error if the runs cannot be listed.
+    pub async fn runs(
+        &self,
+        corpus: &CorpusName,
+        after: Option<&RunPlace>,
+        limit: usize,
+    ) -> Result<RunPage> {
+        self.runs_of(corpus).await?.list(after, limit).await
+    }
+
+    /// Deletes what is kept of a run, whether it can be read or not.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Registry::get`], [`Error::RunNotFound`] if there is no such run, and
+    /// [`Error::Unavailable`] from the storage. Call it again then.
+    pub async fn delete_run(&self, corpus: &CorpusName, run: &RunName) -> Result<()> {
+        self.runs_of(corpus).await?.delete(run).await
+    }
+
+    async fn runs_of(&self, corpus: &CorpusName) -> Result<Runs> {
+        let settings = self.get(corpus).await?;
+        Ok(Runs::of(corpus, &self.corpus_place(&settings)))
     }
 }

@@ -116,6 +116,18 @@ impl Storage {
         }
     }
 
+    /// Creates the folder, unless the folder around it does not exist. Does nothing on object
+    /// storage.
+    pub(crate) async fn make_inside(&self, doing: &'static str) -> Result<()> {
+        match &self.0 {
+            Kind::Folder(folder) => {
+                let folder = folder.clone();
+                on_files(doing, move || durable::create_folder_inside(&folder)).await
+            }
+            Kind::Objects(_) => Ok(()),
+        }
+    }
+
     /// Opens the place with the storage engine, which caches indexes in `memory`.
     pub(crate) async fn connect(&self, memory: &IndexMemory) -> Result<lancedb::Connection> {
         const DOING: &str = "open the shard's place";
@@ -214,7 +226,7 @@ impl Storage {
                         found => found? == expected,
                     };
                     if is_it {
-                        durable::write_file(&path, &bytes)?;
+                        durable::write_shared_file(&path, &bytes)?;
                     }
                     Ok(is_it)
                 };

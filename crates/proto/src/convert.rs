@@ -13,6 +13,7 @@ pub mod graph_builder;
 pub mod ingest;
 pub mod memory;
 pub mod query;
+pub mod run;
 pub mod shard;
 pub mod snapshot;
 

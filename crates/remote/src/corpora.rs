@@ -14,14 +14,17 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Role;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusEntry, CorpusName, CorpusSettings, DeletionStep, Error, Limits,
-    Restoration, RestoreStep, Shard, ShardIndex, SnapshotDeletion, SnapshotName, SnapshotSummary,
-    Unusable,
+    Access, Corpora, Corpus, CorpusEntry, CorpusName, CorpusSettings, DeletionStep, Error,
+    IngestRun, Limits, PartReport, Restoration, RestoreStep, RunName, RunPage, RunPart, RunPlace,
+    Shard, ShardIndex, SnapshotDeletion, SnapshotName, SnapshotSummary, Unusable,
 };
 use clew_node::Node;
 use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire, unusable_from_wire};
+use clew_proto::convert::run::{
+    entry_from_wire, part_from_wire, part_report_to_wire, run_from_wire,
+};
 use clew_proto::convert::shard::{ShardRef, ShardRefWithAccess};
-use clew_proto::convert::snapshot as convert;
+use clew_proto::convert::{snapshot as convert, timestamp_to_wire};
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_client::CatalogueServiceClient;
 use clew_runtime::admission::Gate;
@@ -328,5 +331,63 @@ impl Corpora for RemoteCorpora {
             self.tell(&asked.corpus).await;
         }
         Ok(step)
+    }
+
+    async fn report_run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        parts: u32,
+        report: &PartReport,
+        deadline: Instant,
+    ) -> Result<RunPart, Error> {
+        let (name, run) = (corpus.to_string(), run.to_string());
+        let part = Some(part_report_to_wire(report));
+        let message = wire::ReportRunRequest { name, run, parts, part };
+        let report = async |mut client: Client, request| client.report_run(request).await;
+        let kept = self.unary("reporting the run", message, deadline, report).await?;
+        part_from_wire(kept.part.unwrap_or_default())
+    }
+
+    async fn run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        deadline: Instant,
+    ) -> Result<IngestRun, Error> {
+        let message = wire::GetRunRequest { name: corpus.to_string(), run: run.to_string() };
+        let get = async |mut client: Client, request| client.get_run(request).await;
+        let found = self.unary("reading the run", message, deadline, get).await?;
+        run_from_wire(found.run.unwrap_or_default())
+    }
+
+    async fn runs(
+        &self,
+        corpus: &CorpusName,
+        after: Option<&RunPlace>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<RunPage, Error> {
+        let message = wire::ListRunsRequest {
+            name: corpus.to_string(),
+            after_started_at: after.map(|after| timestamp_to_wire(after.started_at)),
+            after_run: after.map(|after| after.name.to_string()).unwrap_or_default(),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+        };
+        let list = async |mut client: Client, request| client.list_runs(request).await;
+        let listed = self.unary("listing the runs", message, deadline, list).await?;
+        let runs = listed.runs.into_iter().map(entry_from_wire).collect::<Result<_, _>>()?;
+        Ok(RunPage { runs, has_more: listed.more })
+    }
+
+    async fn delete_run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let message = wire::DeleteRunRequest { name: corpus.to_string(), run: run.to_string() };
+        let delete = async |mut client: Client, request| client.delete_run(request).await;
+        self.unary("deleting the run", message, deadline, delete).await.map(drop)
     }
 }

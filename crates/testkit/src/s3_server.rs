@@ -128,13 +128,32 @@ impl S3Server {
     }
 
     /// Returns configuration keys of the storage, as environment variables.
-    pub fn environment(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("CLEW_STORAGE__S3__ENDPOINT", self.endpoint()),
-            ("CLEW_STORAGE__S3__ALLOW_HTTP", "true".to_owned()),
-            ("CLEW_STORAGE__S3__ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
-            ("CLEW_STORAGE__S3__SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
+    pub fn environment(&self) -> Vec<(String, String)> {
+        self.environment_of("CLEW_STORAGE__S3__")
+    }
+
+    /// Returns the settings of access to the server, as environment variables with a prefix.
+    pub fn environment_of(&self, prefix: &str) -> Vec<(String, String)> {
+        [
+            ("ENDPOINT", self.endpoint()),
+            ("ALLOW_HTTP", "true".to_owned()),
+            ("ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
+            ("SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
         ]
+        .map(|(key, value)| (format!("{prefix}{key}"), value))
+        .into()
+    }
+
+    /// Puts an object under a key that clients would refuse, into the bucket of `moto`.
+    ///
+    /// # Errors
+    /// Returns an error if the server does not take it.
+    pub fn put_raw(&self, key: &str, content: &str) -> io::Result<()> {
+        let answer = ask(self.address, "PUT", &format!("/{key}"), content)?;
+        match answer.split(' ').nth(1) {
+            Some("200") => Ok(()),
+            _ => Err(io::Error::other(format!("expected the object to be taken, got {answer}"))),
+        }
     }
 
     /// Returns the names of all objects in the bucket of `moto`.
@@ -162,7 +181,7 @@ impl S3Server {
     }
 
     fn keys(&self, query: &str) -> io::Result<Vec<String>> {
-        let answer = ask(self.address, "GET", query)?;
+        let answer = ask(self.address, "GET", query, "")?;
         if answer.split(' ').nth(1) != Some("200") {
             return Err(io::Error::other(format!("expected a listing, got {answer}")));
         }
@@ -267,16 +286,17 @@ fn cached(name: &str) -> PathBuf {
 
 /// Creates the bucket and returns the response.
 fn put_bucket(address: SocketAddr) -> io::Result<String> {
-    ask(address, "PUT", "")
+    ask(address, "PUT", "", "")
 }
 
-/// Sends a request about the bucket and returns the response.
-fn ask(address: SocketAddr, method: &str, query: &str) -> io::Result<String> {
+/// Sends a request about the bucket, or about what `place` names in it, and returns the response.
+fn ask(address: SocketAddr, method: &str, place: &str, body: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let request = format!(
-        "{method} /{BUCKET}{query} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\
-         Connection: close\r\n\r\n"
+        "{method} /{BUCKET}{place} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
     );
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();

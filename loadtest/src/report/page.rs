@@ -318,7 +318,7 @@ mod tests {
     use crate::observe::Sample;
     use crate::outcome::StatusKey;
     use crate::record::Latency;
-    use crate::report::{FlowReport, PartReport, StatusReport, TimelineReport};
+    use crate::report::{FlowReport, PartTiming, StatusReport, TimelineReport};
     use crate::verdict::ExpectationVerdict;
 
     /// Returns a report with some of everything, and with names that need escaping.
@@ -332,7 +332,7 @@ mod tests {
             offered_per_sec: rate,
             done_per_sec: rate,
             latency,
-            parts: ["late", "queue"].map(|part| PartReport { part, time: latency }).to_vec(),
+            parts: ["late", "queue"].map(|part| PartTiming { part, time: latency }).to_vec(),
             statuses: vec![StatusReport {
                 status: StatusKey { code: "OK", reason: nasty.to_owned() },
                 count: 2,

@@ -23,6 +23,7 @@ use crate::command::man::ManArgs;
 use crate::command::mcp::McpArgs;
 use crate::command::memory::MemoryArgs;
 use crate::command::outline::OutlineArgs;
+use crate::command::run::RunArgs;
 use crate::command::search::SearchArgs;
 use crate::command::serve::ServeArgs;
 use crate::command::status::StatusArgs;
@@ -53,6 +54,8 @@ pub enum Command {
     Corpus(CorpusArgs),
     /// Ingest documents into a corpus; returns when they can be found.
     Ingest(IngestArgs),
+    /// Show, list, wait for and delete named runs of ingestion.
+    Run(RunArgs),
     /// Search a corpus for passages.
     Search(SearchArgs),
     /// Answer a question with citations.

@@ -22,6 +22,7 @@ pub mod mcp;
 pub mod memory;
 pub mod outline;
 pub mod receipt;
+pub mod run;
 pub mod search;
 pub mod serve;
 pub mod status;

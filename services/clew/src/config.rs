@@ -8,6 +8,7 @@ use clew_gateway::GatewayConfig;
 use clew_generator::GeneratorConfig;
 use clew_graph_builder::GraphBuilderConfig;
 use clew_http::HttpConfig;
+use clew_index::ObjectStoreSettings;
 use clew_mcp::McpConfig;
 use clew_memory_encoder::{EncoderConfig, MemoryModelConfig, ReaderConfig, RerankerConfig};
 use clew_node::NodeConfig;
@@ -65,6 +66,8 @@ pub struct RolesConfig {
     pub graph_builder: GraphBuilderConfig,
     /// Settings for embedding on other nodes.
     pub remote_encoder: RemoteEncoderConfig,
+    /// Settings of `clew ingest`.
+    pub ingest: IngestConfig,
     /// Language model behind an OpenAI-compatible endpoint, which judges answers. Only `clew eval
     /// answers` uses it. Without it, answers are scored by rules alone.
     pub judge: Option<EndpointConfig>,
@@ -86,8 +89,27 @@ impl Default for RolesConfig {
             generator: GeneratorConfig::default(),
             graph_builder: GraphBuilderConfig::default(),
             remote_encoder: RemoteEncoderConfig::default(),
+            ingest: IngestConfig::default(),
             judge: None,
         }
+    }
+}
+
+/// Settings of `clew ingest`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct IngestConfig {
+    /// Access to buckets that documents are read from. Reading and listing is enough. Values that
+    /// are not set come from the environment, as for `storage.s3`.
+    pub s3: ObjectStoreSettings,
+}
+
+impl IngestConfig {
+    fn validate(&self) -> Result<(), Error> {
+        let problem = self.s3.problem();
+        problem.map_or(Ok(()), |(key, problem)| {
+            Err(Error::invalid(key.replacen("storage", "ingest", 1), problem))
+        })
     }
 }
 
@@ -156,6 +178,7 @@ impl RolesConfig {
         self.generator.validate()?;
         self.graph_builder.validate()?;
         self.remote_encoder.validate()?;
+        self.ingest.validate()?;
         self.judge.as_ref().map_or(Ok(()), |judge| judge.validate("judge"))
     }
 }

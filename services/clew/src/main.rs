@@ -8,6 +8,7 @@ mod connection;
 mod node;
 mod observed;
 mod output;
+mod patience;
 mod progress;
 mod roles;
 
@@ -47,7 +48,10 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Serve(arguments) => Box::pin(command::serve::run(&global, arguments)).await,
         Command::Corpus(arguments) => command::corpus::run(&global, arguments, output).await,
         Command::Doctor => command::doctor::run(&global, output).await,
-        Command::Ingest(arguments) => command::ingest::run(&global, arguments, output).await,
+        Command::Ingest(arguments) => {
+            Box::pin(command::ingest::run(&global, arguments, output)).await
+        }
+        Command::Run(arguments) => command::run::run(&global, arguments, output).await,
         Command::Search(arguments) => command::search::run(&global, arguments, output).await,
         Command::Ask(arguments) => command::ask::run(&global, arguments, output).await,
         Command::Strategies(arguments) => {
@@ -76,6 +80,8 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Man(arguments) => command::man::run(&arguments, Cli::command()),
         Command::Cluster(arguments) => command::cluster::run(&global, arguments, output).await,
         Command::Eval(arguments) => Box::pin(command::eval::run(&global, arguments, output)).await,
-        Command::Bench(arguments) => command::bench::run(&global, arguments, output).await,
+        Command::Bench(arguments) => {
+            Box::pin(command::bench::run(&global, arguments, output)).await
+        }
     }
 }

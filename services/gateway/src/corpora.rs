@@ -7,7 +7,8 @@ use std::time::Instant;
 use clew_auth::Caller;
 use clew_core::{
     Access, Corpora, Corpus, CorpusEntry, CorpusName, CorpusSettings, DeletionStep, Error,
-    ErrorKind, Restoration, RestoreStep, SnapshotDeletion, SnapshotName, SnapshotSummary,
+    ErrorKind, IngestRun, PartReport, RUN_NOT_FOUND, Restoration, RestoreStep, RunName, RunPage,
+    RunPart, RunPlace, SnapshotDeletion, SnapshotName, SnapshotSummary,
 };
 
 /// Number of times that a corpus is looked up again because others change it at the same time.
@@ -175,6 +176,70 @@ impl CallersCorpora<'_> {
         self.all.restore(&asked, deadline).await
     }
 
+    /// Keeps a report on a part of a run of the caller's corpus.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Corpora::report_run`], with [`ErrorKind::NotFound`] also for corpora
+    /// of other tenants.
+    pub async fn report_run(
+        &self,
+        name: &CorpusName,
+        run: &RunName,
+        parts: u32,
+        report: &PartReport,
+        deadline: Instant,
+    ) -> Result<RunPart, Error> {
+        let full = self.caller.corpus(name)?;
+        let kept = self.all.report_run(&full, run, parts, report, deadline).await;
+        kept.map_err(|error| by_his_name(error, name))
+    }
+
+    /// Returns a run of the caller's corpus.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Corpora::run`], with [`ErrorKind::NotFound`] also for corpora of
+    /// other tenants.
+    pub async fn run(
+        &self,
+        name: &CorpusName,
+        run: &RunName,
+        deadline: Instant,
+    ) -> Result<IngestRun, Error> {
+        let found = self.all.run(&self.caller.corpus(name)?, run, deadline).await;
+        found.map_err(|error| by_his_name(error, name))
+    }
+
+    /// Returns a page of the runs of the caller's corpus.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Corpora::runs`], with [`ErrorKind::NotFound`] also for corpora of
+    /// other tenants.
+    pub async fn runs(
+        &self,
+        name: &CorpusName,
+        after: Option<&RunPlace>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<RunPage, Error> {
+        let page = self.all.runs(&self.caller.corpus(name)?, after, limit, deadline).await;
+        page.map_err(|error| by_his_name(error, name))
+    }
+
+    /// Deletes what is kept of a run of the caller's corpus.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Corpora::delete_run`], with [`ErrorKind::NotFound`] also for corpora
+    /// of other tenants.
+    pub async fn delete_run(
+        &self,
+        name: &CorpusName,
+        run: &RunName,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let deleted = self.all.delete_run(&self.caller.corpus(name)?, run, deadline).await;
+        deleted.map_err(|error| by_his_name(error, name))
+    }
+
     /// Deletes a corpus and returns the number of its documents.
     ///
     /// # Errors
@@ -216,6 +281,8 @@ impl CallersCorpora<'_> {
 /// Names a missing corpus as the caller named it.
 fn by_his_name(error: Error, name: &CorpusName) -> Error {
     match error.kind() {
+        // The corpus exists, and its run does not.
+        ErrorKind::NotFound if error.reason() == RUN_NOT_FOUND => error,
         ErrorKind::NotFound => Error::not_found("corpus", name),
         _ => error,
     }

@@ -1,5 +1,5 @@
-//! `IngestService`: accepting, reading, listing and forgetting documents, listing their chunks, and
-//! estimates of ingestions.
+//! `IngestService`: accepting, reading, listing and forgetting documents, listing their chunks,
+//! estimates of ingestions, and runs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +27,7 @@ use crate::shards::Shards;
 
 mod assemble;
 mod estimate;
+mod runs;
 
 use assemble::{Assembled, Assembler};
 
@@ -574,6 +575,34 @@ impl IngestService for Ingestion {
         request: Request<wire::EstimateIngestionRequest>,
     ) -> Result<Response<wire::EstimateIngestionResponse>, Status> {
         respond(estimate::estimate(&self.backends, request).await)
+    }
+
+    async fn report_run(
+        &self,
+        request: Request<wire::ReportRunRequest>,
+    ) -> Result<Response<wire::ReportRunResponse>, Status> {
+        respond(runs::report(&self.backends, request).await)
+    }
+
+    async fn get_run(
+        &self,
+        request: Request<wire::GetRunRequest>,
+    ) -> Result<Response<wire::GetRunResponse>, Status> {
+        respond(runs::get(&self.backends, request).await)
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<wire::ListRunsRequest>,
+    ) -> Result<Response<wire::ListRunsResponse>, Status> {
+        respond(runs::list(&self.backends, request).await)
+    }
+
+    async fn delete_run(
+        &self,
+        request: Request<wire::DeleteRunRequest>,
+    ) -> Result<Response<wire::DeleteRunResponse>, Status> {
+        respond(runs::delete(&self.backends, request).await)
     }
 }
 

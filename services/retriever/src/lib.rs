@@ -21,6 +21,7 @@ mod config;
 mod grpc;
 mod local;
 mod role;
+mod runs;
 mod seams;
 mod shard;
 mod snapshots;

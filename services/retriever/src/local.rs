@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::{
     Access, Corpora, Corpus, CorpusEntry, CorpusName, CorpusSettings, DeletionStep, Error,
-    ErrorKind, Restoration, RestoreStep, ShardIndex, SnapshotDeletion, SnapshotName,
-    SnapshotSummary, Unusable,
+    ErrorKind, IngestRun, PartReport, Restoration, RestoreStep, RunName, RunPage, RunPart,
+    RunPlace, ShardIndex, SnapshotDeletion, SnapshotName, SnapshotSummary, Unusable,
 };
 use clew_index::Registry;
 use clew_runtime::deadline::within;
@@ -24,7 +24,7 @@ use crate::shard::keeper::Keeper;
 use crate::shard::metrics::CorporaGauges;
 use crate::shard::resources::Resources;
 use crate::shard::{ShardHandle, ShardLine};
-use crate::{RetrieverConfig, Tried, snapshots};
+use crate::{RetrieverConfig, Tried, runs, snapshots};
 
 /// Interval between looks at which shards may rest and which unusable corpora have become usable.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -367,5 +367,44 @@ impl Corpora for LocalRetriever {
             self.run(self.registry.get(&asked.corpus).await?).await?;
         }
         Ok(step)
+    }
+
+    async fn report_run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        parts: u32,
+        report: &PartReport,
+        deadline: Instant,
+    ) -> Result<RunPart, Error> {
+        runs::report(&self.registry, &self.seams, corpus, run, parts, report, deadline).await
+    }
+
+    async fn run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        deadline: Instant,
+    ) -> Result<IngestRun, Error> {
+        runs::get(&self.registry, corpus, run, deadline).await
+    }
+
+    async fn runs(
+        &self,
+        corpus: &CorpusName,
+        after: Option<&RunPlace>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<RunPage, Error> {
+        runs::list(&self.registry, corpus, after, limit, deadline).await
+    }
+
+    async fn delete_run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        runs::delete(&self.registry, corpus, run, deadline).await
     }
 }

@@ -26,6 +26,10 @@ use crate::twin::Way;
 const SECRETS: [&str; 2] = ["zanzibar", "quetzal"];
 /// Id of a document of `acme`.
 const SECRET_ID: &str = "secret-doc";
+/// Name of a run of `acme`.
+const RUN: &str = "nightly";
+/// Problem of a part of that run.
+const PROBLEM: &str = "the shop of Quetzal was away";
 
 /// Codec for messages as they are on the wire.
 #[derive(Default)]
@@ -100,6 +104,8 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
     let turn =
         chat::Turn { number: 1, text: "Mine now.".to_owned(), role: 1, ..Default::default() };
     let watch = ingest::WatchIngestionRequest { corpus: corpus(), until_idle: true };
+    let run = || RUN.to_owned();
+    let part = ingest::RunPart { attempt: 9, stage: 1, ..Default::default() };
     vec![
         (
             "/clew.corpus.v1.CorpusService/GetCorpus",
@@ -164,6 +170,36 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
             .encode_to_vec(),
         ),
         ("/clew.ingest.v1.IngestService/WatchIngestion", watch.encode_to_vec()),
+        (
+            "/clew.ingest.v1.IngestService/ListRuns",
+            ingest::ListRunsRequest { corpus: corpus(), ..Default::default() }.encode_to_vec(),
+        ),
+        (
+            "/clew.ingest.v1.IngestService/ListRuns",
+            ingest::ListRunsRequest {
+                corpus: corpus(),
+                page_token: foreign.runs_page.clone(),
+                ..Default::default()
+            }
+            .encode_to_vec(),
+        ),
+        (
+            "/clew.ingest.v1.IngestService/GetRun",
+            ingest::GetRunRequest { corpus: corpus(), run: run() }.encode_to_vec(),
+        ),
+        (
+            "/clew.ingest.v1.IngestService/ReportRun",
+            ingest::ReportRunRequest { corpus: corpus(), run: run(), parts: 1, part: Some(part) }
+                .encode_to_vec(),
+        ),
+        (
+            "/clew.ingest.v1.IngestService/GetRun",
+            ingest::GetRunRequest { corpus: corpus(), run: run() }.encode_to_vec(),
+        ),
+        (
+            "/clew.ingest.v1.IngestService/DeleteRun",
+            ingest::DeleteRunRequest { corpus: corpus(), run: run() }.encode_to_vec(),
+        ),
         (
             "/clew.ingest.v1.IngestService/EstimateIngestion",
             ingest::EstimateIngestionRequest {
@@ -428,6 +464,7 @@ struct Foreign {
     documents_page: String,
     chunks_page: String,
     users_page: String,
+    runs_page: String,
 }
 
 fn secret() -> Document {
@@ -455,6 +492,20 @@ async fn furnish(acme: &Client, wire: &Services, corpus: &CorpusName) -> Foreign
     };
     let append = "/clew.chat.v1.ChatService/AppendTurns";
     call(wire, append, turns.encode_to_vec()).await.unwrap();
+    let part = ingest::RunPart {
+        attempt: 9,
+        stage: ingest::PartStage::Failed.into(),
+        problem: PROBLEM.to_owned(),
+        ..Default::default()
+    };
+    let report = ingest::ReportRunRequest {
+        corpus: corpus.to_string(),
+        run: RUN.to_owned(),
+        parts: 1,
+        part: Some(part),
+    };
+    let reported = "/clew.ingest.v1.IngestService/ReportRun";
+    call(wire, reported, report.encode_to_vec()).await.unwrap();
     let tops = crate::harness::eventually("there is a tree", async || {
         let read = memory::ReadTreeRequest { corpus: corpus.to_string(), parent: None };
         let read = call(wire, "/clew.memory.v1.MemoryService/ReadTree", read.encode_to_vec()).await;
@@ -491,6 +542,7 @@ async fn furnish(acme: &Client, wire: &Services, corpus: &CorpusName) -> Foreign
         // The documents and conversations are too small for a second page.
         chunks_page: Page::token_after("1:1"),
         users_page: Page::token_after("amy"),
+        runs_page: Page::token_after(&format!("{}:{RUN}", i64::MAX)),
     }
 }
 
@@ -569,6 +621,8 @@ async fn tells_and_changes_nothing_by(way: Way) {
     for corpus in [&notes, &secrets] {
         assert_eq!(text_of(&acme, corpus, &SECRET_ID.parse().unwrap()).await, secret().text);
         assert_eq!(acme.corpus(corpus).await.unwrap().counts.unwrap().documents, 3);
+        let run = acme.run(corpus, &RUN.parse().unwrap()).await.unwrap().run.unwrap();
+        assert_eq!(run.reported[0].problem, PROBLEM);
     }
 
     // Methods that belong to no tenant need an operator.

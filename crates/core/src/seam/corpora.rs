@@ -6,8 +6,9 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use crate::{
-    Access, Corpus, CorpusEntry, CorpusName, CorpusSettings, DeletionStep, Error, Restoration,
-    RestoreStep, SnapshotDeletion, SnapshotName, SnapshotSummary,
+    Access, Corpus, CorpusEntry, CorpusName, CorpusSettings, DeletionStep, Error, IngestRun,
+    PartReport, Restoration, RestoreStep, RunName, RunPage, RunPart, RunPlace, SnapshotDeletion,
+    SnapshotName, SnapshotSummary,
 };
 
 /// Corpora that can be reached, each as far as a caller sees it. All later calls to a returned
@@ -123,4 +124,63 @@ pub trait Corpora: Send + Sync {
     /// [`crate::ErrorKind::WrongState`] if it is not complete, or was made with another encoder or
     /// by a newer release, and [`crate::ErrorKind::DataLoss`] if it is damaged.
     async fn restore(&self, asked: &Restoration, deadline: Instant) -> Result<RestoreStep, Error>;
+
+    /// Keeps what a part of a run of ingestion has done so far, and returns the part as it is kept
+    /// now. The first report of a run creates it with so many parts. A report that is repeated, or
+    /// comes after a later one of the same process or of the process that took its place, changes
+    /// nothing. The caller has checked the report ([`PartReport::check`]).
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::NotFound`] if there is no such corpus, and
+    /// [`crate::ErrorKind::WrongState`] with the reason `RUN_DIFFERS` if the run has another number
+    /// of parts, or `RUNS_FULL` if there are too many runs that have not ended. Also returns the
+    /// errors of the storage.
+    async fn report_run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        parts: u32,
+        report: &PartReport,
+        deadline: Instant,
+    ) -> Result<RunPart, Error>;
+
+    /// Returns a run of ingestion.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::NotFound`] if there is no such corpus, or, with the reason
+    /// [`crate::RUN_NOT_FOUND`], no such run. Returns [`crate::ErrorKind::DataLoss`] if a report
+    /// cannot be read back, [`crate::ErrorKind::WrongState`] if a newer release wrote one, and the
+    /// errors of the storage.
+    async fn run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        deadline: Instant,
+    ) -> Result<IngestRun, Error>;
+
+    /// Returns up to `limit` runs of a corpus that come after a place in the list, the newest
+    /// first. They are fewer if they have many parts.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::NotFound`] if there is no such corpus, and the errors of the
+    /// storage.
+    async fn runs(
+        &self,
+        corpus: &CorpusName,
+        after: Option<&RunPlace>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<RunPage, Error>;
+
+    /// Deletes what is kept of a run. The documents stay.
+    ///
+    /// # Errors
+    /// Returns [`crate::ErrorKind::NotFound`] if there is no such corpus, or, with the reason
+    /// [`crate::RUN_NOT_FOUND`], no such run, and the errors of the storage.
+    async fn delete_run(
+        &self,
+        corpus: &CorpusName,
+        run: &RunName,
+        deadline: Instant,
+    ) -> Result<(), Error>;
 }

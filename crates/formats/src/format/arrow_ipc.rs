@@ -8,6 +8,7 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 
 use super::Entry;
+use crate::object::ObjectReader;
 use crate::reader::{Reader, Rows};
 use crate::source::RandomAccess;
 use crate::{Options, Problem, Source, table};
@@ -26,6 +27,7 @@ fn open(source: Source, options: &Options) -> Result<Rows, Problem> {
     let limit = options.limits.document_bytes as u64 * table::MAX_STREAMED_TEXTS;
     match source.random_access(limit)? {
         RandomAccess::File(file) => open_input(file, options),
+        RandomAccess::Object(object) => open_input(ObjectReader::from(object), options),
         RandomAccess::Memory(bytes) => open_input(Cursor::new(bytes), options),
     }
 }

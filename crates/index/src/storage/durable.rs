@@ -16,6 +16,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::storage::unique::unique;
+
 /// Folder of a table that holds its manifests, one per version.
 pub(crate) const MANIFESTS: &str = "_versions";
 
@@ -161,6 +163,15 @@ pub(crate) fn remove_files(paths: &[PathBuf]) -> io::Result<()> {
     folders.into_iter().try_for_each(sync_folder)
 }
 
+/// Creates `folder` in a folder that exists. The name survives a power cut.
+pub(crate) fn create_folder_inside(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        created => created?,
+    }
+    folder.parent().map_or(Ok(()), sync_folder)
+}
+
 /// Creates `folder` and its missing parents. Each name survives a power cut.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
@@ -182,20 +193,36 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
 
 /// Writes a file so that after a power cut it exists as a whole or not at all.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = File::create(&new)?;
-    io::Write::write_all(&mut file, bytes)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    write_by(&path.with_extension("new"), path, bytes)
+}
+
+/// Writes a file as [`write_file`] does, also while others write it. One of them is the last.
+pub(crate) fn write_shared_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_by(&unfinished(path), path, bytes)
+}
+
+fn write_by(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_synced(new, bytes)?;
+    fs::rename(new, path)?;
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// Writes a file as [`write_file`] does, unless it exists. Returns whether it did not exist.
-pub(crate) fn write_new_file(path: &Path, bytes: &[u8]) -> io::Result<bool> {
-    let new = path.with_extension(format!("new-{}", std::process::id()));
-    let mut file = File::create(&new)?;
+/// Returns a path beside `path` at which no other process or thread writes.
+fn unfinished(path: &Path) -> PathBuf {
+    path.with_extension(format!("new-{}", unique()))
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
     io::Write::write_all(&mut file, bytes)?;
-    file.sync_all()?;
+    file.sync_all()
+}
+
+/// Writes a file as [`write_file`] does, unless it exists. Returns whether it did not exist. Of
+/// several that write it at the same time, one succeeds.
+pub(crate) fn write_new_file(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let new = unfinished(path);
+    write_synced(&new, bytes)?;
     // Unlike a rename, this fails if the name is taken.
     let linked = fs::hard_link(&new, path);
     fs::remove_file(&new)?;
@@ -275,5 +302,33 @@ mod tests {
         assert_eq!(fs::read_dir(&deep).unwrap().count(), 1);
         assert!(write_new_file(&deep.join("other.json"), b"3").unwrap());
         assert_eq!(fs::read(deep.join("other.json")).unwrap(), b"3");
+        create_folder_inside(&deep).unwrap();
+        create_folder_inside(&deep.join("inside")).unwrap();
+        let orphan = create_folder_inside(&deep.join("gone/inside")).unwrap_err();
+        assert_eq!(orphan.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn of_those_who_write_a_file_at_the_same_time_each_writes_it_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let (replaced, new) = (folder.path().join("replaced"), folder.path().join("new"));
+        let bytes = |writer: u8| vec![writer; 10_000];
+        let created: Vec<bool> = std::thread::scope(|scope| {
+            let write = |writer| {
+                let (replaced, new) = (&replaced, &new);
+                scope.spawn(move || {
+                    write_shared_file(replaced, &bytes(writer)).unwrap();
+                    write_new_file(new, &bytes(writer)).unwrap()
+                })
+            };
+            let writers: Vec<_> = (0..8).map(write).collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        assert_eq!(created.iter().filter(|created| **created).count(), 1);
+        for path in [replaced, new] {
+            let read = fs::read(path).unwrap();
+            assert_eq!(read, bytes(read[0]));
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::aws::{AmazonS3Builder, AwsCredential, S3ConditionalPut};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AwsCredential, S3ConditionalPut};
 use object_store::client::{
     ClientConfigKey, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest,
     HttpResponse, HttpService,
@@ -87,8 +87,8 @@ impl Serialize for Secret {
 }
 
 impl ObjectStoreSettings {
-    /// Returns the key and the problem if the settings are wrong.
-    pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
+    /// Returns the key of a setting that is wrong, as a data directory names it, and the problem.
+    pub fn problem(&self) -> Option<(&'static str, String)> {
         if self.access_key_id.is_some() != self.secret_access_key.is_some() {
             let problem = "expected `access_key_id` and `secret_access_key`, got only one of them";
             return Some(("storage.s3.access_key_id", problem.to_owned()));
@@ -104,8 +104,27 @@ impl ObjectStoreSettings {
         (!is_good).then(|| ("storage.s3.endpoint", problem()))
     }
 
-    /// Opens the bucket as a store. Reads files, for the certificates that the system trusts.
+    /// Opens a bucket as a store, to list and read what others keep there. Reads files, for the
+    /// certificates that the system trusts.
+    ///
+    /// # Errors
+    /// Returns the error of settings that contradict each other.
+    pub fn open(&self, bucket: &str) -> object_store::Result<Arc<AmazonS3>> {
+        Ok(Arc::new(self.builder(bucket).build()?))
+    }
+
+    /// Opens the bucket as the store of a data directory.
     pub(crate) fn connect(&self, bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+        // The fence and the registry depend on conditional puts.
+        let builder = self.builder(bucket).with_conditional_put(S3ConditionalPut::ETagMatch);
+        let store = builder.clone().with_disable_bulk_delete(true).build()?;
+        let credentials = Arc::clone(store.credentials());
+        let in_bulk =
+            builder.with_credentials(credentials).with_disable_bulk_delete(false).build()?;
+        Ok(Arc::new(BulkRemoval::new(Arc::new(store), Arc::new(in_bulk))))
+    }
+
+    fn builder(&self, bucket: &str) -> AmazonS3Builder {
         let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
         if let Some(endpoint) = &self.endpoint {
             builder = builder.with_endpoint(endpoint);
@@ -129,17 +148,10 @@ impl ObjectStoreSettings {
         if self.allow_http {
             builder = builder.with_allow_http(true);
         }
-        let builder = builder
+        builder
             .with_virtual_hosted_style_request(self.virtual_hosted)
-            // The fence and the registry depend on conditional puts.
-            .with_conditional_put(S3ConditionalPut::ETagMatch)
             .with_retry(retry)
-            .with_http_connector(Connector);
-        let store = builder.clone().with_disable_bulk_delete(true).build()?;
-        let credentials = Arc::clone(store.credentials());
-        let in_bulk =
-            builder.with_credentials(credentials).with_disable_bulk_delete(false).build()?;
-        Ok(Arc::new(BulkRemoval::new(Arc::new(store), Arc::new(in_bulk))))
+            .with_http_connector(Connector)
     }
 }
 

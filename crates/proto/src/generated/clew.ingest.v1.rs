@@ -632,6 +632,192 @@ pub struct EstimateIngestionResponse {
     #[prost(uint64, tag = "20")]
     pub summary_tokens: u64,
 }
+/// Numbers of documents of a run or of a part of it, as reported.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunCounts {
+    /// Found in the source.
+    #[prost(uint64, tag = "1")]
+    pub listed: u64,
+    /// Sent to the server.
+    #[prost(uint64, tag = "2")]
+    pub sent: u64,
+    /// Accepted as new or in place of others.
+    #[prost(uint64, tag = "3")]
+    pub accepted: u64,
+    /// Answered as unchanged.
+    #[prost(uint64, tag = "4")]
+    pub unchanged: u64,
+    /// Refused by the server.
+    #[prost(uint64, tag = "5")]
+    pub refused: u64,
+    /// Not sent, because they could not be read.
+    #[prost(uint64, tag = "6")]
+    pub unreadable: u64,
+    /// Forgotten, because the source no longer has them.
+    #[prost(uint64, tag = "7")]
+    pub forgotten: u64,
+}
+/// Part of a run.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunPart {
+    /// Number of the part, from 0.
+    #[prost(uint32, tag = "1")]
+    pub part: u32,
+    /// Number, not 0, that the process which works on the part chose at random when it began. Only the process knows
+    /// whether it was restarted or repeats a report because the answer was lost, so the server cannot count by itself.
+    #[prost(uint64, tag = "2")]
+    pub attempt: u64,
+    /// Stage of the part. Within an attempt, a stage is never followed by an earlier one.
+    #[prost(enumeration = "PartStage", tag = "3")]
+    pub stage: i32,
+    /// Whether everything in the source of the part has been listed: false while it is listing, true once it is sending or
+    /// all its documents were answered, and either if it failed.
+    #[prost(bool, tag = "4")]
+    pub listed_all: bool,
+    /// Numbers of documents since the process began.
+    #[prost(message, optional, tag = "5")]
+    pub counts: ::core::option::Option<RunCounts>,
+    /// Reason why the part failed, or does not get on, for a person: at most 1 KiB without control characters, and neither
+    /// text nor id of a document; may be empty.
+    #[prost(string, tag = "6")]
+    pub problem: ::prost::alloc::string::String,
+    /// Number of processes that have worked on the part. Ignored in requests.
+    #[prost(uint32, tag = "7")]
+    pub attempts: u32,
+    /// Time of the first report of the process that works on it now, by the server's clock. Ignored in requests.
+    #[prost(message, optional, tag = "8")]
+    pub started_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Time of its newest report, by the server's clock. Ignored in requests.
+    #[prost(message, optional, tag = "9")]
+    pub updated_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Run of ingestion.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Run {
+    /// Name of the run, unique in the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Number of its parts.
+    #[prost(uint32, tag = "2")]
+    pub parts: u32,
+    /// Stage of the run; not set in a list.
+    #[prost(enumeration = "RunStage", tag = "3")]
+    pub stage: i32,
+    /// Number of its parts that have ended.
+    #[prost(uint32, tag = "4")]
+    pub ended_parts: u32,
+    /// Number of its parts that failed.
+    #[prost(uint32, tag = "5")]
+    pub failed_parts: u32,
+    /// Whether all its parts have listed everything.
+    #[prost(bool, tag = "6")]
+    pub listed_all: bool,
+    /// Numbers of documents of all its parts.
+    #[prost(message, optional, tag = "7")]
+    pub counts: ::core::option::Option<RunCounts>,
+    /// Time of its first report.
+    #[prost(message, optional, tag = "8")]
+    pub started_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Time at which the last of its parts ended; absent if a part has not.
+    #[prost(message, optional, tag = "9")]
+    pub ended_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Parts of which there is a report, by number; none in a list.
+    #[prost(message, repeated, tag = "10")]
+    pub reported: ::prost::alloc::vec::Vec<RunPart>,
+    /// In a list: reason why it cannot be read; absent if it can. Then only its name is set, and `started_at` if that can
+    /// be read.
+    #[prost(message, optional, tag = "11")]
+    pub fault: ::core::option::Option<RunFault>,
+}
+/// Reason why a run cannot be read. Other runs are not affected.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunFault {
+    /// Stable word: the reason with which calls about the run fail, such as DATA_LOSS or NEWER_FORMAT.
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+    /// Message for a person: what was expected, what came and what to do.
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+}
+/// Request of ReportRun.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportRunRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+    /// Name of the run: 1 to 63 of `a-z`, `0-9`, `-`, `_`, beginning with a letter or digit.
+    #[prost(string, tag = "2")]
+    pub run: ::prost::alloc::string::String,
+    /// Number of parts of the run, 1 to 1024; the same in all its reports.
+    #[prost(uint32, tag = "3")]
+    pub parts: u32,
+    /// Part that is reported.
+    #[prost(message, optional, tag = "4")]
+    pub part: ::core::option::Option<RunPart>,
+}
+/// Response of ReportRun.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportRunResponse {
+    /// The part as it is kept now. If its `attempt` is another one, another process works on the part.
+    #[prost(message, optional, tag = "1")]
+    pub part: ::core::option::Option<RunPart>,
+}
+/// Request of GetRun.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetRunRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+    /// Name of the run.
+    #[prost(string, tag = "2")]
+    pub run: ::prost::alloc::string::String,
+}
+/// Response of GetRun.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetRunResponse {
+    /// The run.
+    #[prost(message, optional, tag = "1")]
+    pub run: ::core::option::Option<Run>,
+    /// Number of documents of the corpus that wait to be indexed, of this run or not.
+    #[prost(uint64, tag = "2")]
+    pub pending_documents: u64,
+}
+/// Request of ListRuns.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListRunsRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+    /// Maximum runs of one page: at most 1000; 0 means 100. A page has fewer if its runs have many parts.
+    #[prost(uint32, tag = "2")]
+    pub page_size: u32,
+    /// next_page_token of the previous page; empty for the first page.
+    #[prost(string, tag = "3")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// Response of ListRuns.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListRunsResponse {
+    /// The runs, the newest first.
+    #[prost(message, repeated, tag = "1")]
+    pub runs: ::prost::alloc::vec::Vec<Run>,
+    /// Token of the next page; empty on the last page.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// Request of DeleteRun.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteRunRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+    /// Name of the run.
+    #[prost(string, tag = "2")]
+    pub run: ::prost::alloc::string::String,
+}
+/// Response of DeleteRun.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteRunResponse {}
 /// Relation of an accepted document to one that was stored under its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -777,6 +963,89 @@ impl EstimateBasis {
             "ESTIMATE_BASIS_REQUEST" => Some(Self::Request),
             "ESTIMATE_BASIS_CORPUS" => Some(Self::Corpus),
             "ESTIMATE_BASIS_ENGLISH" => Some(Self::English),
+            _ => None,
+        }
+    }
+}
+/// Stage of a part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PartStage {
+    /// Not set.
+    Unspecified = 0,
+    /// Finds out what there is to send.
+    Listing = 1,
+    /// Sends documents.
+    Sending = 2,
+    /// Has ended: the server has answered for every document.
+    Accepted = 3,
+    /// Has ended before that.
+    Failed = 4,
+}
+impl PartStage {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PART_STAGE_UNSPECIFIED",
+            Self::Listing => "PART_STAGE_LISTING",
+            Self::Sending => "PART_STAGE_SENDING",
+            Self::Accepted => "PART_STAGE_ACCEPTED",
+            Self::Failed => "PART_STAGE_FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PART_STAGE_UNSPECIFIED" => Some(Self::Unspecified),
+            "PART_STAGE_LISTING" => Some(Self::Listing),
+            "PART_STAGE_SENDING" => Some(Self::Sending),
+            "PART_STAGE_ACCEPTED" => Some(Self::Accepted),
+            "PART_STAGE_FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+/// Stage of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RunStage {
+    /// Not set.
+    Unspecified = 0,
+    /// A part has not ended, or not begun.
+    Running = 1,
+    /// All parts have ended, and documents that were accepted by then wait to be indexed.
+    Accepted = 2,
+    /// All parts have ended, and everything that was accepted by then can be found.
+    Done = 3,
+    /// A part failed, or documents that were accepted during the run are set aside. If the process of the part begins
+    /// again, or the documents are replaced or forgotten, the run is at another stage again.
+    Failed = 4,
+}
+impl RunStage {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RUN_STAGE_UNSPECIFIED",
+            Self::Running => "RUN_STAGE_RUNNING",
+            Self::Accepted => "RUN_STAGE_ACCEPTED",
+            Self::Done => "RUN_STAGE_DONE",
+            Self::Failed => "RUN_STAGE_FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RUN_STAGE_UNSPECIFIED" => Some(Self::Unspecified),
+            "RUN_STAGE_RUNNING" => Some(Self::Running),
+            "RUN_STAGE_ACCEPTED" => Some(Self::Accepted),
+            "RUN_STAGE_DONE" => Some(Self::Done),
+            "RUN_STAGE_FAILED" => Some(Self::Failed),
             _ => None,
         }
     }
@@ -1117,6 +1386,119 @@ pub mod ingest_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Tells what a part of a run has done so far, and returns the part as it is kept. A run is a bulk ingestion by a name
+        /// that its caller chooses, in one or several parts, each of which a process works on. The first report of a run
+        /// creates it. The newest report of a part counts, so a process that is restarted begins at 0 again. A report that is
+        /// repeated, or comes after a later one of its process or of the process that took its place, changes nothing. So
+        /// every report may be repeated. It is synced before it is answered. The whole run is not returned, because to each
+        /// report the server would read the reports of all parts. At most 1000 runs of a corpus are kept: the oldest that has
+        /// ended makes room for a new one.
+        ///
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND (the corpus), with FAILED_PRECONDITION and the reason RUN_DIFFERS if the run
+        /// has another number of parts, RUNS_FULL if none of the runs that are kept has ended, or NEWER_FORMAT if a newer
+        /// release wrote the run, and with DATA_LOSS if the run is damaged.
+        pub async fn report_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.ingest.v1.IngestService/ReportRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.ingest.v1.IngestService", "ReportRun"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns a run with its parts and its stage. The stage is found out anew from the reports and from the documents of
+        /// the corpus that the caller sees. Only reads. Takes longer the more documents wait to be indexed or are set aside.
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND (the reason is RUN_NOT_FOUND if only the run does not exist), with DATA_LOSS
+        /// if what is kept of the run is damaged, and with FAILED_PRECONDITION and the reason NEWER_FORMAT if a newer release
+        /// wrote it.
+        pub async fn get_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetRunRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetRunResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.ingest.v1.IngestService/GetRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.ingest.v1.IngestService", "GetRun"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns a page of the runs of a corpus, the newest first, without their parts and stages. Only reads. Fails with
+        /// INVALID_ARGUMENT, NOT_FOUND.
+        pub async fn list_runs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListRunsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRunsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.ingest.v1.IngestService/ListRuns",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.ingest.v1.IngestService", "ListRuns"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Deletes what is kept of a run. Its documents stay. Fails with INVALID_ARGUMENT, and with NOT_FOUND as GetRun does,
+        /// also if it is repeated after a success.
+        pub async fn delete_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.ingest.v1.IngestService/DeleteRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.ingest.v1.IngestService", "DeleteRun"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1231,6 +1613,51 @@ pub mod ingest_service_server {
             request: tonic::Request<super::EstimateIngestionRequest>,
         ) -> std::result::Result<
             tonic::Response<super::EstimateIngestionResponse>,
+            tonic::Status,
+        >;
+        /// Tells what a part of a run has done so far, and returns the part as it is kept. A run is a bulk ingestion by a name
+        /// that its caller chooses, in one or several parts, each of which a process works on. The first report of a run
+        /// creates it. The newest report of a part counts, so a process that is restarted begins at 0 again. A report that is
+        /// repeated, or comes after a later one of its process or of the process that took its place, changes nothing. So
+        /// every report may be repeated. It is synced before it is answered. The whole run is not returned, because to each
+        /// report the server would read the reports of all parts. At most 1000 runs of a corpus are kept: the oldest that has
+        /// ended makes room for a new one.
+        ///
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND (the corpus), with FAILED_PRECONDITION and the reason RUN_DIFFERS if the run
+        /// has another number of parts, RUNS_FULL if none of the runs that are kept has ended, or NEWER_FORMAT if a newer
+        /// release wrote the run, and with DATA_LOSS if the run is damaged.
+        async fn report_run(
+            &self,
+            request: tonic::Request<super::ReportRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportRunResponse>,
+            tonic::Status,
+        >;
+        /// Returns a run with its parts and its stage. The stage is found out anew from the reports and from the documents of
+        /// the corpus that the caller sees. Only reads. Takes longer the more documents wait to be indexed or are set aside.
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND (the reason is RUN_NOT_FOUND if only the run does not exist), with DATA_LOSS
+        /// if what is kept of the run is damaged, and with FAILED_PRECONDITION and the reason NEWER_FORMAT if a newer release
+        /// wrote it.
+        async fn get_run(
+            &self,
+            request: tonic::Request<super::GetRunRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetRunResponse>, tonic::Status>;
+        /// Returns a page of the runs of a corpus, the newest first, without their parts and stages. Only reads. Fails with
+        /// INVALID_ARGUMENT, NOT_FOUND.
+        async fn list_runs(
+            &self,
+            request: tonic::Request<super::ListRunsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRunsResponse>,
+            tonic::Status,
+        >;
+        /// Deletes what is kept of a run. Its documents stay. Fails with INVALID_ARGUMENT, and with NOT_FOUND as GetRun does,
+        /// also if it is repeated after a success.
+        async fn delete_run(
+            &self,
+            request: tonic::Request<super::DeleteRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteRunResponse>,
             tonic::Status,
         >;
     }
@@ -1669,6 +2096,186 @@ pub mod ingest_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EstimateIngestionSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.ingest.v1.IngestService/ReportRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportRunSvc<T: IngestService>(pub Arc<T>);
+                    impl<
+                        T: IngestService,
+                    > tonic::server::UnaryService<super::ReportRunRequest>
+                    for ReportRunSvc<T> {
+                        type Response = super::ReportRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as IngestService>::report_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportRunSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.ingest.v1.IngestService/GetRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetRunSvc<T: IngestService>(pub Arc<T>);
+                    impl<
+                        T: IngestService,
+                    > tonic::server::UnaryService<super::GetRunRequest>
+                    for GetRunSvc<T> {
+                        type Response = super::GetRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as IngestService>::get_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetRunSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.ingest.v1.IngestService/ListRuns" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListRunsSvc<T: IngestService>(pub Arc<T>);
+                    impl<
+                        T: IngestService,
+                    > tonic::server::UnaryService<super::ListRunsRequest>
+                    for ListRunsSvc<T> {
+                        type Response = super::ListRunsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListRunsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as IngestService>::list_runs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListRunsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.ingest.v1.IngestService/DeleteRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteRunSvc<T: IngestService>(pub Arc<T>);
+                    impl<
+                        T: IngestService,
+                    > tonic::server::UnaryService<super::DeleteRunRequest>
+                    for DeleteRunSvc<T> {
+                        type Response = super::DeleteRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as IngestService>::delete_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteRunSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -165,6 +165,85 @@ pub struct RestoreCorpusResponse {
     #[prost(bool, tag = "4")]
     pub done: bool,
 }
+/// Request of ReportRun.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportRunRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name of the run.
+    #[prost(string, tag = "2")]
+    pub run: ::prost::alloc::string::String,
+    /// Number of parts of the run.
+    #[prost(uint32, tag = "3")]
+    pub parts: u32,
+    /// Part that is reported.
+    #[prost(message, optional, tag = "4")]
+    pub part: ::core::option::Option<super::super::ingest::v1::RunPart>,
+}
+/// Response of ReportRun.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportRunResponse {
+    /// The part as it is kept now.
+    #[prost(message, optional, tag = "1")]
+    pub part: ::core::option::Option<super::super::ingest::v1::RunPart>,
+}
+/// Request of GetRun.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetRunRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name of the run.
+    #[prost(string, tag = "2")]
+    pub run: ::prost::alloc::string::String,
+}
+/// Response of GetRun.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetRunResponse {
+    /// The run, without its stage.
+    #[prost(message, optional, tag = "1")]
+    pub run: ::core::option::Option<super::super::ingest::v1::Run>,
+}
+/// Request of ListRuns.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListRunsRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// `started_at` of the run after which the list begins; absent means at the newest run.
+    #[prost(message, optional, tag = "2")]
+    pub after_started_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Name of that run.
+    #[prost(string, tag = "3")]
+    pub after_run: ::prost::alloc::string::String,
+    /// Maximum runs: at most 1000.
+    #[prost(uint32, tag = "4")]
+    pub limit: u32,
+}
+/// Response of ListRuns.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListRunsResponse {
+    /// The runs, the newest first.
+    #[prost(message, repeated, tag = "1")]
+    pub runs: ::prost::alloc::vec::Vec<super::super::ingest::v1::Run>,
+    /// Whether others follow.
+    #[prost(bool, tag = "2")]
+    pub more: bool,
+}
+/// Request of DeleteRun.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteRunRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name of the run.
+    #[prost(string, tag = "2")]
+    pub run: ::prost::alloc::string::String,
+}
+/// Response of DeleteRun.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteRunResponse {}
 /// Generated client implementations.
 pub mod catalogue_service_client {
     #![allow(
@@ -536,6 +615,104 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Keeps what a part of a run of ingestion has done so far, and returns the part as it is kept. May be repeated, and
+        /// fails as IngestService.ReportRun does.
+        pub async fn report_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.CatalogueService/ReportRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.CatalogueService", "ReportRun"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns a run of ingestion, without its stage. Only reads. Fails as IngestService.GetRun does.
+        pub async fn get_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetRunRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetRunResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.CatalogueService/GetRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.CatalogueService", "GetRun"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns runs of a corpus, the newest first. Only reads. Fails with NOT_FOUND.
+        pub async fn list_runs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListRunsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRunsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.CatalogueService/ListRuns",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.CatalogueService", "ListRuns"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Deletes what is kept of a run. Fails with NOT_FOUND, also if it is repeated after a success.
+        pub async fn delete_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.CatalogueService/DeleteRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.CatalogueService", "DeleteRun"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -639,6 +816,36 @@ pub mod catalogue_service_server {
             request: tonic::Request<super::RestoreCorpusRequest>,
         ) -> std::result::Result<
             tonic::Response<super::RestoreCorpusResponse>,
+            tonic::Status,
+        >;
+        /// Keeps what a part of a run of ingestion has done so far, and returns the part as it is kept. May be repeated, and
+        /// fails as IngestService.ReportRun does.
+        async fn report_run(
+            &self,
+            request: tonic::Request<super::ReportRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportRunResponse>,
+            tonic::Status,
+        >;
+        /// Returns a run of ingestion, without its stage. Only reads. Fails as IngestService.GetRun does.
+        async fn get_run(
+            &self,
+            request: tonic::Request<super::GetRunRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetRunResponse>, tonic::Status>;
+        /// Returns runs of a corpus, the newest first. Only reads. Fails with NOT_FOUND.
+        async fn list_runs(
+            &self,
+            request: tonic::Request<super::ListRunsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRunsResponse>,
+            tonic::Status,
+        >;
+        /// Deletes what is kept of a run. Fails with NOT_FOUND, also if it is repeated after a success.
+        async fn delete_run(
+            &self,
+            request: tonic::Request<super::DeleteRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteRunResponse>,
             tonic::Status,
         >;
     }
@@ -1163,6 +1370,186 @@ pub mod catalogue_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RestoreCorpusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.CatalogueService/ReportRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportRunSvc<T: CatalogueService>(pub Arc<T>);
+                    impl<
+                        T: CatalogueService,
+                    > tonic::server::UnaryService<super::ReportRunRequest>
+                    for ReportRunSvc<T> {
+                        type Response = super::ReportRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CatalogueService>::report_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportRunSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.CatalogueService/GetRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetRunSvc<T: CatalogueService>(pub Arc<T>);
+                    impl<
+                        T: CatalogueService,
+                    > tonic::server::UnaryService<super::GetRunRequest>
+                    for GetRunSvc<T> {
+                        type Response = super::GetRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CatalogueService>::get_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetRunSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.CatalogueService/ListRuns" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListRunsSvc<T: CatalogueService>(pub Arc<T>);
+                    impl<
+                        T: CatalogueService,
+                    > tonic::server::UnaryService<super::ListRunsRequest>
+                    for ListRunsSvc<T> {
+                        type Response = super::ListRunsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListRunsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CatalogueService>::list_runs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListRunsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.CatalogueService/DeleteRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteRunSvc<T: CatalogueService>(pub Arc<T>);
+                    impl<
+                        T: CatalogueService,
+                    > tonic::server::UnaryService<super::DeleteRunRequest>
+                    for DeleteRunSvc<T> {
+                        type Response = super::DeleteRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CatalogueService>::delete_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteRunSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -14,12 +14,13 @@ use clap::{Args, Subcommand};
 use clew_core::{CorpusName, IfThere, Priority, Query, SearchMode, TextKind};
 use clew_formats::{FileFormat, Naming, Options, Source};
 use clew_generator::config::{DeviceChoice, LocalConfig, Precision};
+use clew_index::ObjectStoreSettings;
 use clew_memory_encoder::OwnEncoder;
 use serde_json::{Value, json};
 
 use crate::args::global::GlobalArgs;
 use crate::command::generate::language_model;
-use crate::command::ingest::{IngestReport, Sending, discover, send, wait_until_found};
+use crate::command::ingest::{IngestReport, Inputs, Sending, send, wait_until_found};
 use crate::config::ClewConfig;
 use crate::connection::Connection;
 use crate::node;
@@ -121,7 +122,7 @@ pub async fn run(global: &GlobalArgs, arguments: BenchArgs, output: &Output) -> 
             let way = if interactive { Way::Interactive } else { Way::Bulk };
             embed(global, &texts, threads, rounds, way).await?
         }
-        BenchAction::Ingest { paths } => ingest(global, paths).await?,
+        BenchAction::Ingest { paths } => Box::pin(ingest(global, paths)).await?,
         BenchAction::Generate { tokenizer, device, bf16, threads, words, tokens, streams } => {
             let local = LocalConfig {
                 tokenizer,
@@ -238,7 +239,13 @@ async fn ingest(global: &GlobalArgs, paths: Vec<String>) -> anyhow::Result<Value
     let started = Instant::now();
     let mut report = IngestReport::default();
     let sending = Sending { streams: STREAMS, if_there: IfThere::Replace };
-    let discovery = discover(paths, Naming::as_given(), FileFormat::JsonLines).await?;
+    let inputs = Inputs {
+        paths,
+        naming: Naming::as_given(),
+        stdin_format: FileFormat::JsonLines,
+        s3: ObjectStoreSettings::default(),
+    };
+    let discovery = inputs.discover().await?;
     send(&connection, &corpus, discovery, Options::default(), sending, &mut report).await?;
     let accepted = started.elapsed();
     wait_until_found(&connection, &corpus).await?;

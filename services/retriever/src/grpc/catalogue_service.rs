@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{CorpusName, Error, Limits, Unusable};
+use clew_core::{CorpusName, Error, Limits, RunName, RunPlace, Unusable};
 use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire, unusable_to_wire};
-use clew_proto::convert::snapshot as convert;
+use clew_proto::convert::run::{
+    RunReport, entry_to_wire, part_to_wire, report_from_wire, run_to_wire,
+};
+use clew_proto::convert::{snapshot as convert, timestamp_from_wire};
+use clew_proto::ingest::v1 as ingest;
 use clew_proto::respond;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_server::CatalogueService;
@@ -13,7 +17,7 @@ use clew_runtime::deadline::{of_request, within};
 use tonic::{Request, Response, Status};
 
 use crate::cluster::ClusterShards;
-use crate::snapshots;
+use crate::{runs, snapshots};
 
 /// Time limit of a call without a deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
@@ -157,6 +161,64 @@ impl CatalogueRpc {
         let step = snapshots::restore(registry, &sharing.seams, &asked, deadline).await?;
         Ok(convert::restore_step_to_wire(step))
     }
+
+    async fn report_run(
+        &self,
+        request: Request<wire::ReportRunRequest>,
+    ) -> Result<wire::ReportRunResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let wire::ReportRunRequest { name, run, parts, part } = request.into_inner();
+        let reported = ingest::ReportRunRequest { corpus: name, run, parts, part };
+        let RunReport { corpus, run, parts, report } = report_from_wire(reported)?;
+        let ClusterShards { registry, sharing, .. } = &*self.retriever;
+        let reporting =
+            runs::report(registry, &sharing.seams, &corpus, &run, parts, &report, deadline);
+        let part = Some(part_to_wire(&reporting.await?));
+        Ok(wire::ReportRunResponse { part })
+    }
+
+    async fn get_run(
+        &self,
+        request: Request<wire::GetRunRequest>,
+    ) -> Result<wire::GetRunResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let wire::GetRunRequest { name, run } = request.into_inner();
+        let (corpus, run): (CorpusName, RunName) = (name.parse()?, run.parse()?);
+        let run = runs::get(&self.retriever.registry, &corpus, &run, deadline).await?;
+        Ok(wire::GetRunResponse { run: Some(run_to_wire(&run, None)) })
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<wire::ListRunsRequest>,
+    ) -> Result<wire::ListRunsResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let wire::ListRunsRequest { name, after_started_at, after_run, limit } =
+            request.into_inner();
+        let corpus: CorpusName = name.parse()?;
+        let after = match after_started_at {
+            None => None,
+            Some(time) => {
+                let started_at = timestamp_from_wire("after_started_at", &time)?;
+                Some(RunPlace { started_at, name: after_run.parse()? })
+            }
+        };
+        let registry = &self.retriever.registry;
+        let page = runs::list(registry, &corpus, after.as_ref(), limit as usize, deadline).await?;
+        let runs = page.runs.into_iter().map(entry_to_wire).collect();
+        Ok(wire::ListRunsResponse { runs, more: page.has_more })
+    }
+
+    async fn delete_run(
+        &self,
+        request: Request<wire::DeleteRunRequest>,
+    ) -> Result<wire::DeleteRunResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let wire::DeleteRunRequest { name, run } = request.into_inner();
+        let (corpus, run): (CorpusName, RunName) = (name.parse()?, run.parse()?);
+        runs::delete(&self.retriever.registry, &corpus, &run, deadline).await?;
+        Ok(wire::DeleteRunResponse {})
+    }
 }
 
 #[tonic::async_trait]
@@ -229,5 +291,33 @@ impl CatalogueService for CatalogueRpc {
         request: Request<wire::RestoreCorpusRequest>,
     ) -> Result<Response<wire::RestoreCorpusResponse>, Status> {
         respond(self.restore(request).await)
+    }
+
+    async fn report_run(
+        &self,
+        request: Request<wire::ReportRunRequest>,
+    ) -> Result<Response<wire::ReportRunResponse>, Status> {
+        respond(self.report_run(request).await)
+    }
+
+    async fn get_run(
+        &self,
+        request: Request<wire::GetRunRequest>,
+    ) -> Result<Response<wire::GetRunResponse>, Status> {
+        respond(self.get_run(request).await)
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<wire::ListRunsRequest>,
+    ) -> Result<Response<wire::ListRunsResponse>, Status> {
+        respond(self.list_runs(request).await)
+    }
+
+    async fn delete_run(
+        &self,
+        request: Request<wire::DeleteRunRequest>,
+    ) -> Result<Response<wire::DeleteRunResponse>, Status> {
+        respond(self.delete_run(request).await)
     }
 }

@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock, PoisonError};
 
 use clew_cluster::Standing;
-use clew_core::{Access, Clock, CorpusSettings, Counts, Error, ErrorKind, Invariant, ShardIndex};
+use clew_core::{
+    Access, Clock, CorpusSettings, Counts, Error, ErrorKind, Invariant, PartStage, RunCounts,
+    ShardIndex,
+};
 use clew_index::{
     IndexRecall, SearchMemory, ShardReader, ShardStatistics, StorageRequest, TableStatistics,
 };
@@ -237,6 +240,8 @@ pub fn troubles() -> Vec<Trouble> {
 struct Instruments {
     checked: Counter<u64>,
     breaches: Counter<u64>,
+    run_parts: Counter<u64>,
+    run_documents: Counter<u64>,
 }
 
 static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
@@ -248,7 +253,11 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
     }
     let checked =
         counter("clew_invariant_checks", "Documents that were held against the promises.");
-    Instruments { checked, breaches }
+    let run_parts =
+        counter("clew_run_parts", "Parts of runs of ingestion that entered a stage, by stage.");
+    let description = "Documents that parts of runs of ingestion reported, by what became of them.";
+    let run_documents = counter("clew_run_documents", description);
+    Instruments { checked, breaches, run_parts, run_documents }
 });
 
 /// Reports memory of searches for as long as somebody holds it.
@@ -265,6 +274,31 @@ pub(crate) fn checked(documents: u64) {
 /// Counts a breach of a promise.
 pub(crate) fn breached(invariant: Invariant) {
     INSTRUMENTS.breaches.add(1, &[label("invariant", invariant.as_str())]);
+}
+
+/// Counts what a report on a part of a run changed: the stage that the part entered, and the
+/// documents that it added.
+pub(crate) fn run_reported(entered: Option<PartStage>, added: RunCounts) {
+    let Instruments { run_parts, run_documents, .. } = &*INSTRUMENTS;
+    if let Some(stage) = entered {
+        let stage = match stage {
+            PartStage::Listing => "listing",
+            PartStage::Sending => "sending",
+            PartStage::Accepted => "accepted",
+            PartStage::Failed => "failed",
+        };
+        run_parts.add(1, &[label("stage", stage)]);
+    }
+    let RunCounts { accepted, unchanged, refused, unreadable, forgotten, .. } = added;
+    for (outcome, documents) in [
+        ("accepted", accepted),
+        ("unchanged", unchanged),
+        ("refused", refused),
+        ("unreadable", unreadable),
+        ("forgotten", forgotten),
+    ] {
+        run_documents.add(documents, &[label("outcome", outcome)]);
+    }
 }
 
 fn observe() {

@@ -1,9 +1,11 @@
 //! Report of what became of each document, for people and for the report file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
-use clew_core::{Accepted, Novelty};
+use clew_core::{Accepted, Novelty, RunCounts};
 use clew_proto::ingest::v1 as wire;
 use serde_json::{Value, json};
 use tokio::fs::File;
@@ -78,6 +80,12 @@ pub struct IngestTotals {
     pub unread: Vec<Value>,
     /// Files of unknown format that were skipped.
     pub unknown_files: u64,
+    /// Files that were found.
+    pub listed_files: u64,
+    /// Files that the corpus had as they are.
+    pub known_files: u64,
+    /// Documents that were forgotten.
+    pub forgotten: u64,
 }
 
 impl IngestTotals {
@@ -98,6 +106,8 @@ impl IngestTotals {
 pub struct IngestReport {
     /// The totals so far.
     pub summary: IngestTotals,
+    /// Number of documents that were given to a stream.
+    pub sent: Arc<AtomicU64>,
     file: Option<(BufWriter<File>, PathBuf)>,
 }
 
@@ -109,6 +119,21 @@ impl IngestReport {
         let made = File::create(path).await;
         let made = made.with_context(|| format!("cannot write the report `{}`", path.display()))?;
         Ok(Self { file: Some((BufWriter::new(made), path.to_owned())), ..Self::default() })
+    }
+
+    /// Returns the totals as a run reports them. A file that the corpus had as it is counts as a
+    /// document that is unchanged.
+    pub fn counts(&self) -> RunCounts {
+        let IngestTotals { refused, unreadable, forgotten, .. } = self.summary;
+        RunCounts {
+            listed: self.summary.listed_files,
+            sent: self.sent.load(Ordering::Relaxed),
+            accepted: self.summary.accepted(),
+            unchanged: self.summary.unchanged + self.summary.known_files,
+            refused,
+            unreadable,
+            forgotten,
+        }
     }
 
     /// Adds the fate of a document.
