@@ -71,11 +71,12 @@ test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
 	$(PYTHON) tests/telemetry/check.py
 	cargo test --workspace
 
-# Needs npm. The packages are those of tests/clients/package-lock.json, with a Node.js of their own on most platforms,
-# and of tests/clients/requirements.txt.
+# Needs npm, and Java for Spark. The packages are those of tests/clients/package-lock.json, with a Node.js of their own
+# on most platforms, of tests/clients/requirements.txt, and of clients/python/uv.lock.
 clients: build $(CLIENT_PACKAGES) ## Call a server with clients that others wrote
 	npm ci --prefix tests/clients --no-audit --no-fund
 	cargo test --workspace --test end_to_end clients:: -- --ignored
+	PATH="$(CURDIR)/.cache/python/bin:$$PATH" PROGRAM_UNDER_TEST=$(CLEW) $(PYTHON) clients/python/check.py --integrations
 
 # Needs root on Linux, because every process gets a host of its own.
 fault-test: build ## Inflict every fault on clusters at least three times, and show the disturbance

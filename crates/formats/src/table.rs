@@ -69,8 +69,9 @@ fn rows_of(batch: &RecordBatch, first: u64) -> Result<Vec<NumberedRow>, ArrowErr
         .collect();
     let schema = batch.schema();
     for (field, column) in schema.fields().iter().zip(batch.columns()) {
-        // Other columns were refused with the schema, or are ignored.
-        if !is_scalar(field.data_type()) {
+        // Other columns were refused with the schema, or are ignored. A column of nothing but nulls
+        // may have the type of none.
+        if !is_scalar(field.data_type()) || *field.data_type() == DataType::Null {
             continue;
         }
         let options = FormatOptions::default();

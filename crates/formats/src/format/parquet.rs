@@ -74,7 +74,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use arrow::array::{RecordBatch, StringArray};
+    use arrow::array::{ArrayRef, NullArray, RecordBatch, StringArray};
     use parquet::arrow::ArrowWriter;
     use parquet::file::properties::WriterProperties;
 
@@ -91,6 +91,19 @@ mod tests {
         writer.write(&batch).unwrap();
         writer.close().unwrap();
         file
+    }
+
+    #[test]
+    fn a_column_of_no_type_gives_no_attribute() {
+        let columns: [(&str, ArrayRef); 2] = [
+            ("text", Arc::new(StringArray::from(vec!["A text."]))),
+            ("nothing", Arc::new(NullArray::new(1))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let rows = table::rows(std::iter::once(Ok(batch)), NAME);
+        let fields: Vec<String> =
+            rows.flat_map(|(_, row)| row.unwrap().fields).map(|(name, _)| name).collect();
+        assert_eq!(fields, ["text"]);
     }
 
     #[test]

@@ -1,0 +1,1 @@
+"""Values that calls take and return, apart from how they travel."""
