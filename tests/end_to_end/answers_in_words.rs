@@ -110,7 +110,7 @@ fn is_cited(answer: &Value, text: &str) -> bool {
 }
 
 /// Returns the folder of the published model, the only one that the reader reads with.
-fn model() -> PathBuf {
+pub fn model() -> PathBuf {
     let cache = "../../.cache/models/all-MiniLM-L6-v2";
     let folder = std::env::var_os("CLEW_MODEL_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(cache), PathBuf::from);

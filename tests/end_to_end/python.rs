@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::answers_in_words::model;
 use crate::client::create;
 use crate::harness::{Home, Ran};
 
@@ -33,7 +34,7 @@ fn the_python_package_passes_its_tests() {
     let mut tests = interpreter();
     tests.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).arg(package.join("tests"));
     tests.current_dir(&package).env("PYTHONPATH", &installed);
-    tests.env("PROGRAM_UNDER_TEST", env!("CARGO_BIN_EXE_clew")).env("MODEL_DIR", home.model());
+    tests.env("PROGRAM_UNDER_TEST", env!("CARGO_BIN_EXE_clew")).env("MODEL_DIR", model());
     for command in [install, tests] {
         let ran = Ran::of(command);
         assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);

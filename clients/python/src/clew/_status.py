@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, cast
+from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -36,7 +37,8 @@ def error_of(call: grpc.RpcError, endpoint: str) -> ClewError:
         elif name == "google.rpc.RetryInfo":
             delay = status_pb2.RetryInfo.FromString(detail).retry_delay
             retry_after = timedelta(seconds=delay.seconds, microseconds=delay.nanos // 1000)
-    if (code, message) == _LATE:
+    # Some releases of gRPC leave the words as they were on the wire.
+    if (code, unquote(message)) == _LATE:
         code = "DEADLINE_EXCEEDED"
     if reason == TRANSPORT:
         message = _problem(code, message, endpoint)
