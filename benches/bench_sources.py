@@ -182,7 +182,7 @@ def main():
             job = Job(bucket, endpoint, given.kills, given.seed)
             name = lambda each: str(bucket.path(each).relative_to(bucket.folder))
             expected = {name(each): text(each) for each in range(number)}
-            job.run("first", kills=given.kills, longest=max(1.0, number / 4_000))
+            job.run("first", kills=given.kills, longest=max(1.0, number / 1_000))
             check(endpoint, folder, expected)
 
             total, requests = job.run("second")
