@@ -1,6 +1,6 @@
 """What a source in a bucket costs, read by parts that are killed again and again.
 
-    CLEW=target/release/clew .cache/python/bin/python benches/bench_sources.py --objects 100000
+    CLEW=target/release/clew .cache/python/bin/python benches/bench_sources.py --objects 4000
 
 It makes objects in a bucket of s3s-fs, and ingests them by four parts as processes. Each part is killed with SIGKILL
 ten times, at random moments, and started again. Then it looks whether the corpus has each object once and whole. A
@@ -161,7 +161,7 @@ def check(endpoint, folder, expected):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--objects", type=int, default=100_000)
+    parser.add_argument("--objects", type=int, default=4_000)
     parser.add_argument("--kills", type=int, default=10, help="of each part")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
