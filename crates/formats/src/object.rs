@@ -49,23 +49,22 @@ impl StoredObject {
 
     /// Reads the whole object.
     pub(crate) async fn read_all(&self) -> Result<Bytes, Problem> {
-        let mut whole = Vec::new();
-        let mut at = 0;
-        loop {
-            let range = at..self.size().min(at + RANGE_BYTES);
-            if range.is_empty() {
-                return Ok(whole.into());
-            }
-            at = range.end;
-            let part = self.read(range).await?;
-            if at == self.size() && whole.is_empty() {
-                return Ok(part);
-            }
-            whole.extend_from_slice(&part);
+        self.read_range(0..self.size()).await
+    }
+
+    /// Reads a range of any length, by as many requests as it takes.
+    async fn read_range(&self, range: Range<u64>) -> Result<Bytes, Problem> {
+        let mut parts = Vec::new();
+        for from in range.clone().step_by(RANGE_BYTES as usize) {
+            parts.push(self.read(from..range.end.min(from + RANGE_BYTES)).await?);
+        }
+        match parts.len() {
+            1 => Ok(parts.remove(0)),
+            _ => Ok(parts.concat().into()),
         }
     }
 
-    /// Reads a range that is not empty.
+    /// Reads a range that is not empty and that one request may read.
     async fn read(&self, range: Range<u64>) -> Result<Bytes, Problem> {
         let expected = range.end - range.start;
         let options = GetOptions {
@@ -86,7 +85,7 @@ impl StoredObject {
 
     /// Reads a range from a thread that may block.
     fn read_blocking(&self, range: Range<u64>) -> Result<Bytes, Problem> {
-        self.runtime.block_on(self.read(range))
+        self.runtime.block_on(self.read_range(range))
     }
 }
 
@@ -170,14 +169,8 @@ impl ChunkReader for StoredObject {
         if end > self.size() {
             return Err(ParquetError::EOF(format!("expected bytes up to {end}")));
         }
-        let mut ranges = (start..end).step_by(RANGE_BYTES as usize);
-        let read = |from| self.read_blocking(from..end.min(from + RANGE_BYTES));
-        let parts = ranges.by_ref().map(read).collect::<Result<Vec<_>, _>>();
-        let mut parts = parts.map_err(|problem| ParquetError::External(problem.into()))?;
-        match parts.len() {
-            1 => Ok(parts.remove(0)),
-            _ => Ok(parts.concat().into()),
-        }
+        let read = self.read_blocking(start..end);
+        read.map_err(|problem| ParquetError::External(problem.into()))
     }
 }
 

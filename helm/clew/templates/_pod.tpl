@@ -180,3 +180,8 @@ spec:
     {{- . | nindent 4 }}
     {{- end }}
 {{- end }}
+
+{{- /* Not empty if any of `ingest.paths` is below /input and not in a bucket. */}}
+{{- define "clew.ingest.readsFiles" -}}
+{{- range .Values.ingest.paths }}{{ if not (hasPrefix "s3://" .) }}true{{ end }}{{ end }}
+{{- end }}

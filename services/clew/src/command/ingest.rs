@@ -228,14 +228,13 @@ async fn ingest(
     }
     let client = &connection.client;
     let source = arguments.job.source.clone();
-    let source =
-        source.map(|name| KnownSource::new(client.clone(), corpus.clone(), name, &options));
-    let source = source.map(Arc::new);
+    let source = source
+        .map(|name| Arc::new(KnownSource::new(client.clone(), corpus.clone(), name, &options)));
     // An estimate leaves the report of an earlier ingestion alone.
     let file = arguments.report.as_deref().filter(|_| !arguments.estimate);
     let mut report = IngestReport::into_file(file).await?;
-    let mut run = arguments.job.run.clone();
-    let mut run = run.take().map(|run| RunReporter::new(client.clone(), corpus.clone(), run, part));
+    let run = arguments.job.run.clone();
+    let mut run = run.map(|run| RunReporter::new(client.clone(), corpus.clone(), run, part));
     if let Some(run) = &mut run {
         run.tell(PartStage::Listing, report.counts()).await?;
     }
@@ -429,7 +428,7 @@ impl Work<'_> {
             }
             let is_last = match &run {
                 None => true,
-                Some(run) => run.have_others_listed().await?,
+                Some(run) => run.have_all_listed().await?,
             };
             report.summary.forgotten += self.forget_vanished(source, gone, is_last).await?;
         }

@@ -76,15 +76,13 @@ impl RunReporter {
         }
     }
 
-    /// Returns whether all other parts have listed their sources.
+    /// Returns whether all parts have listed their sources, this one included.
     ///
     /// # Errors
     /// Returns the errors of `IngestService.GetRun`.
-    pub async fn have_others_listed(&self) -> anyhow::Result<bool> {
+    pub async fn have_all_listed(&self) -> anyhow::Result<bool> {
         let Self { client, corpus, run, .. } = self;
         let GetRunResponse { run, .. } = patiently(async || client.run(corpus, run).await).await?;
-        let parts = run.map(|run| run.reported).unwrap_or_default();
-        let listed = parts.iter().filter(|part| part.listed_all || part.part == self.report.part);
-        Ok(listed.count() as u32 == self.parts)
+        Ok(run.is_some_and(|run| run.listed_all))
     }
 }

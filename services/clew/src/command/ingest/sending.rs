@@ -111,7 +111,7 @@ impl Sender<'_> {
         let refused = self.report.summary.refused - refused_before + read.unreadable;
         if let Some(mut first) = read.first {
             mark.complete(&mut first, refused)?;
-            self.send_documents(vec![first], total, progress).await?;
+            self.send_one(first, total, progress).await?;
         }
         // Another part, or a row that cannot be read, may have what seems to be gone.
         if is_divided || read.unreadable > 0 {
@@ -121,17 +121,15 @@ impl Sender<'_> {
         Ok(known.into_iter().filter(|id| !read.ids.contains(&hash_of(id))).collect())
     }
 
-    async fn send_documents(
+    async fn send_one(
         &mut self,
-        documents: Vec<Document>,
+        document: Document,
         total: u64,
         progress: &mut Progress,
     ) -> anyhow::Result<()> {
-        let (documents_in, source) = mpsc::channel(documents.len().max(1));
-        for document in documents {
-            documents_in.try_send(document).context("the queue has room for all")?;
-        }
-        drop(documents_in);
+        let (queue, source) = mpsc::channel(1);
+        queue.send(document).await.context("the queue has room for one")?;
+        drop(queue);
         let (fates, told) = mpsc::channel(FATES);
         let Sending { if_there, .. } = self.sending;
         let (client, corpus) = (self.client.clone(), self.corpus.clone());
