@@ -9,9 +9,11 @@ needs no network and no compiler. `measure` makes models with random weights on 
 log of each step, `results.jsonl`, and the table `results.md`.
 
 A step that is done is not done again, so that a run that was stopped goes on. Each step takes less
-than ten minutes, most of it for kernels that are compiled and chosen. With `--together 8`, on a
-device that holds all models at once, steps do that side by side; they measure one after the other. `--tiny` measures tiny shapes only, to try the script where there is no GPU.
-`make gpu-day` does both on this machine.
+than ten minutes. With `--together 8`, on a device that holds all models at once, steps compile their
+kernels side by side, and measure one after the other. `--tiny` measures tiny shapes only, to try the
+script where there is no GPU. `make gpu-day` does both on this machine.
+
+The tests read fixtures of the repository at the place where they were built.
 """
 
 import argparse

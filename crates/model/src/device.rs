@@ -54,9 +54,9 @@ fn open_cuda(index: usize) -> Result<Device, Error> {
     })
 }
 
-/// Makes this process keep on disk the kernels that it compiles for a GPU, and which of them is the
-/// fastest for a shape. Without them a model takes minutes to start. They lie in the cache folder
-/// of the user (`XDG_CACHE_HOME`), unless `cubecl.toml` names another.
+/// Makes this process keep on disk the kernels that it compiles for a GPU. Without them the first
+/// batches of a model take seconds to a minute. They lie in the cache folder of the user
+/// (`XDG_CACHE_HOME`), unless `cubecl.toml` names another.
 #[cfg(feature = "cuda")]
 fn keep_kernels() {
     use burn::cubecl::config::cache::CacheConfig;

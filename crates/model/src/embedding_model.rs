@@ -14,6 +14,7 @@ use crate::engine::{Engine, Tokens};
 use crate::folder::{ModelFolder, Prompts, Transformer};
 use crate::pooling::{Pooling, to_unit};
 use crate::route::Route;
+use crate::trust::{self, Limits};
 use crate::{EncodedText, Error, ModelOptions, Precision, Scratch, device, engine};
 
 /// Embedding model in memory, shared by all threads that use it.
@@ -73,11 +74,13 @@ impl fmt::Display for Description {
 
 impl EmbeddingModel {
     /// Loads the model in `folder`. Reads the whole folder, on three threads at once: tokenizer,
-    /// fingerprint and weights. Takes about a tenth of a second for 90 MB.
+    /// fingerprint and weights. Takes about a tenth of a second for 90 MB. On a GPU it takes
+    /// longer, because the model first computes a few texts there and on the processor.
     ///
     /// # Errors
     /// Returns an error if the folder is incomplete, broken, inconsistent or of another kind of
-    /// model, or if this machine cannot honour the options; see [`Error`].
+    /// model, if this machine cannot honour the options, or if a GPU does not compute what the
+    /// processor computes; see [`Error`].
     pub fn load(folder: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let folder = ModelFolder::open(folder)?;
         let obstacle = packed_obstacle(&folder.transformer);
@@ -85,7 +88,16 @@ impl EmbeddingModel {
         let (tokenizer, revision, engine) = thread::scope(|scope| {
             let tokenizer = scope.spawn(|| folder.read_tokenizer());
             let revision = scope.spawn(|| folder.revision());
-            let engine = route.and_then(|route| Ok((route, Engine::load(route, &folder)?)));
+            let engine = route.and_then(|route| {
+                let engine = Engine::load(route, &folder)?;
+                let limits = Limits {
+                    vocabulary: folder.vocabulary,
+                    max_tokens: folder.max_tokens,
+                    has_types: false,
+                };
+                trust::check(route, &engine, limits, |route| Engine::load(route, &folder))?;
+                Ok((route, engine))
+            });
             (ended(tokenizer), ended(revision), engine)
         });
         let (tokenizer, revision, (route, engine)) = (tokenizer?, revision?, engine?);

@@ -54,6 +54,7 @@ mod reranker;
 mod roofline;
 mod route;
 mod sampler;
+mod trust;
 mod weights;
 
 pub use clew_tokenizer::{EncodedPair, EncodedText};

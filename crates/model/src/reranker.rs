@@ -19,6 +19,7 @@ use crate::folder::reader::FolderReader;
 use crate::folder::{TOKENIZER, check_vocabulary, read_bert};
 use crate::pooling::Pooling;
 use crate::route::Route;
+use crate::trust::{self, Limits};
 use crate::weights::{Parameter, Weights};
 use crate::{EncodedPair, Error, ModelOptions, Scratch, device};
 
@@ -62,8 +63,8 @@ impl RerankerModel {
     ///
     /// # Errors
     /// Returns an error if the folder is incomplete, broken, inconsistent or of another kind of
-    /// model (including one with several labels), or if this machine cannot honour the options; see
-    /// [`Error`].
+    /// model (including one with several labels), if this machine cannot honour the options, or if
+    /// a GPU does not compute what the processor computes; see [`Error`].
     pub fn load(folder: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let folder = FolderReader::new(folder);
         let config = read_bert(&folder)?;
@@ -88,7 +89,14 @@ impl RerankerModel {
         })?;
         let obstacle = packed_obstacle(&config, &tokenizer);
         let route = Route::choose(options, obstacle, Kernel::detect, device::has_bfloat16)?;
-        let engine = Engine::load_bert(route, &config, &weights)?;
+        let load = |route| Engine::load_bert(route, &config, &weights);
+        let engine = load(route)?;
+        let limits = Limits {
+            vocabulary: config.vocabulary,
+            max_tokens: config.positions,
+            has_types: config.token_types > 1,
+        };
+        trust::check(route, &engine, limits, load)?;
         tracing::info!(%route, "reranker loaded");
         Ok(Arc::new(Self {
             vocabulary: config.vocabulary,

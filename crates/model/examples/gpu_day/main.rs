@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Each measurement is a line of JSON on standard output. A step first computes everything once,
-//! because a GPU's kernels are compiled and chosen when they are first needed, which takes minutes.
+//! because a GPU's kernels are compiled when they are first needed, which takes up to a minute.
 //! Steps may do that side by side. Then each of them has the device for itself, while it holds a
 //! lock on the file that `CLEW_GPU_TURN` names. `make gpu-day` runs all steps, and writes what they
 //! measured as a table.

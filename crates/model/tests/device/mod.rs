@@ -14,10 +14,11 @@ pub fn device() -> DeviceChoice {
 
 /// Returns the most that two correct computations differ by on the device, where `exact` is that
 /// of sums in 32-bit floats. GPUs round the factors of their products to 11 bits of significand.
-/// On one the tests differed by up to 130 times as much.
+/// On an H100 states of encoders differed by up to 300 times as much, and logits by up to 920
+/// times: 0.4 % of the largest. Wrong kernels differed by 30,000 times as much and more.
 pub fn tolerance(exact: f32) -> f32 {
     match device() {
         DeviceChoice::Cpu => exact,
-        DeviceChoice::Cuda { .. } => 200.0 * exact,
+        DeviceChoice::Cuda { .. } => 2000.0 * exact,
     }
 }
