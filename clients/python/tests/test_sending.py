@@ -76,8 +76,8 @@ def test_each_id_comes_once_in_a_stream() -> None:
 
 def test_unanswered_documents_are_bounded_in_number_and_in_bytes() -> None:
     many = Sending()
-    offer(many, *map(str, range(2000)))
-    assert len(sent(many)) == 1024
+    offer(many, *map(str, range(4000)))
+    assert len(sent(many)) == 2048
     large = Sending()
     offer(large, *"abc", text="x" * (10 * PART_BYTES))
     assert sent(large) == ["a"]

@@ -65,7 +65,7 @@ impl Default for GatewayConfig {
             default_deadline_secs: 60,
             questions: 256,
             max_document_bytes: Limits::default().document_bytes,
-            ingest_window: 512,
+            ingest_window: 2_048,
             searches_at_once: 0,
             search_wait_ms: 2000,
             shard_patience_ms: 5000,

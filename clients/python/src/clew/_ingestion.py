@@ -24,7 +24,7 @@ PART_BYTES = 1 << 20
 # Maximum bytes of a document without its text, so that it fits into a message with a part.
 _HEAD_BYTES = 2 << 20
 # Maximum of documents that are sent and not answered. A single document may have more bytes.
-_UNANSWERED = 1_024
+_UNANSWERED = 2_048
 _UNANSWERED_BYTES = 16 << 20
 # Maximum of documents in one stream. The server takes a million; here it bounds the ids that are
 # remembered, because each may come once in a stream.

@@ -41,7 +41,7 @@ class ClewDatasink(Datasink[IngestReport]):
 
     Each task sends its blocks on one stream and ends once the server has acknowledged every row, so
     documents with one id are stored in the order of the block. A task holds the blocks that Ray
-    gives to it, and at most 1024 documents, or 16 MiB of texts, that are not acknowledged.
+    gives to it, and at most 2048 documents, or 16 MiB of texts, that are not acknowledged.
 
     Columns that have no meaning become attributes. A task checks the columns before it sends
     anything. Indexing follows the writing: see `Corpus.wait_until_indexed`.

@@ -124,7 +124,7 @@ class Corpus:
         An acknowledged document is on disk. A refused one does not end the ingestion: see
         `IngestReport.raise_for_refused`. Documents with one id are stored in their order. Documents
         are read as the server takes them, and only those that it has not answered for are in
-        memory: at most 1024, or 16 MiB of texts, or one.
+        memory: at most 2048, or 16 MiB of texts, or one.
 
         If the connection breaks, everything that is not acknowledged is sent again, which stores
         nothing twice. That happens as `documents` is read, so an iterable that waits for long
