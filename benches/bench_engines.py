@@ -1,24 +1,30 @@
 """The same rows by Ray, by Spark and by `clew ingest`: how long they take, and whether repeated tasks cost or harm.
 
-    CLEW=target/release/clew python3 benches/bench_engines.py [ROWS] [MODEL]
+    CLEW=target/release/clew python3 benches/bench_engines.py [--rows ROWS] [--model MODEL] [--small]
 
 Writes ROWS (default 100,000) short texts from one Parquet file into fresh corpora of one server, without trees and
 graphs. Tells when all are acknowledged, when all are searchable, and the ratio to `clew ingest`. Ray and Spark, which
 are started and warm before that, write once as it goes, and once with every fourth task failing after it has written
 everything, so that it is repeated. Then every corpus must have every document once, with its text. Needs the package
 of `clients/python` with `ray` and `spark`, and Java. MODEL is the folder of the embedding model; without it, the one
-of `make setup`.
+of `make setup`. With `--small`, texts are embedded by a made-up model of one layer with MODEL's tokenizer, so that
+writing takes most of the time.
 """
 
+import argparse
+import json
 import logging
 import os
 import random
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import numpy
 import pyarrow
 import pyarrow.parquet
 import ray
@@ -33,6 +39,9 @@ from clew.spark import ClewDataSource
 TASKS = 8
 FAILING = 4
 PATIENCE = 7200
+MODEL = Path(__file__).resolve().parents[1] / ".cache/models/all-MiniLM-L6-v2"
+# Width of the states of the made-up model.
+WIDTH = 32
 WORDS = "harbour lantern river copper winter garden signal marble thunder velvet orchard compass meadow".split()
 
 
@@ -44,12 +53,37 @@ def table(rows):
     return pyarrow.table({"id": ids, "text": texts, "source_version": [1] * rows})
 
 
+def small_model(folder, model):
+    """Writes a BERT of one layer with random weights and the tokenizer of `model` into `folder`."""
+    shutil.copytree(model, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"hidden_size": WIDTH, "intermediate_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 1}
+    (folder / "config.json").write_text(json.dumps(config))
+    pooling = json.loads((folder / "1_Pooling/config.json").read_text())
+    (folder / "1_Pooling/config.json").write_text(json.dumps(pooling | {"word_embedding_dimension": WIDTH}))
+    tables = {"word": config["vocab_size"], "position": config["max_position_embeddings"], "token_type": 2}
+    shapes = {f"embeddings.{name}_embeddings.weight": [rows, WIDTH] for name, rows in tables.items()}
+    layer = "encoder.layer.0"
+    linear = ["attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"]
+    for part in [*linear, "intermediate.dense", "output.dense"]:
+        shapes |= {f"{layer}.{part}.weight": [WIDTH, WIDTH], f"{layer}.{part}.bias": [WIDTH]}
+    for norm in ["embeddings", f"{layer}.attention.output", f"{layer}.output"]:
+        shapes |= {f"{norm}.LayerNorm.{part}": [WIDTH] for part in ("weight", "bias")}
+    dice, header, values = numpy.random.default_rng(7), {}, b""
+    for name, shape in shapes.items():
+        begin = len(values)
+        values += dice.normal(0, 0.5, shape).astype("<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, len(values)]}
+    header = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + values)
+
+
 class Server:
     """`clew serve`, whose address is the one that it prints."""
 
     def __init__(self, folder, model):
         serve = [os.environ["CLEW"], "serve", "--listen", "127.0.0.1:0", "--data-dir", f"{folder}/data"]
-        serve += ["--model", model] if model else []
+        serve += ["--model", str(model)]
         quiet = {**os.environ, "CLEW_LOG": "error"}
         self.process = subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=quiet)
         for line in self.process.stderr:
@@ -169,9 +203,16 @@ def check(corpus, rows):
 
 
 def main():
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    model = sys.argv[2] if len(sys.argv) > 2 else None
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--model", type=Path, default=MODEL)
+    parser.add_argument("--small", action="store_true", help="a made-up model of one layer")
+    given = parser.parse_args()
+    count, model = given.rows, given.model
     with tempfile.TemporaryDirectory() as folder:
+        if given.small:
+            small_model(Path(folder, "model"), model)
+            model = Path(folder, "model")
         rows, file, few = table(count), f"{folder}/rows.parquet", f"{folder}/few.parquet"
         pyarrow.parquet.write_table(rows, file, row_group_size=max(1, count // TASKS))
         pyarrow.parquet.write_table(rows.slice(0, 100), few)
