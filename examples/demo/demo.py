@@ -64,7 +64,11 @@ def main():
         print(f"\n> {question}", flush=True)
         clew("ask", "--corpus", "demo", question)
     print("\nRun `make demo` again: nothing is embedded a second time. Or ask something yourself:")
-    print(f"  {os.path.relpath(os.environ['CLEW'])} ask --data-dir {DATA} --corpus demo 'QUESTION'")
+    program = os.path.relpath(os.environ["CLEW"])
+    print(f"  {program} ask --data-dir {DATA} --corpus demo 'QUESTION'")
+    print("\nOr see what is remembered, and why it answers so, in a browser. Start the server:")
+    print(f"  {program} serve --data-dir {DATA}")
+    print("and open http://127.0.0.1:7422/corpora/demo/ask")
 
 
 if __name__ == "__main__":

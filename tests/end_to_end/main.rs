@@ -17,6 +17,7 @@ mod clients;
 mod cluster;
 mod command_line;
 mod compressed;
+mod console;
 mod doctor;
 mod estimate;
 mod evaluation;

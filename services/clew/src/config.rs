@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clew_console::ConsoleConfig;
 use clew_core::Error;
 use clew_endpoint::EndpointConfig;
 use clew_gateway::GatewayConfig;
@@ -60,6 +61,8 @@ pub struct RolesConfig {
     pub http: HttpConfig,
     /// Tools for agents, by the Model Context Protocol.
     pub mcp: McpConfig,
+    /// Pages for people, in a browser.
+    pub console: ConsoleConfig,
     /// Settings for reading evidence and generating.
     pub generator: GeneratorConfig,
     /// Settings for reading texts for trees and graphs.
@@ -86,6 +89,7 @@ impl Default for RolesConfig {
             gateway: GatewayConfig::default(),
             http: HttpConfig::default(),
             mcp: McpConfig::default(),
+            console: ConsoleConfig::default(),
             generator: GeneratorConfig::default(),
             graph_builder: GraphBuilderConfig::default(),
             remote_encoder: RemoteEncoderConfig::default(),
@@ -175,6 +179,7 @@ impl RolesConfig {
         self.retriever.validate()?;
         self.gateway.validate()?;
         self.http.validate()?;
+        self.console.validate()?;
         self.generator.validate()?;
         self.graph_builder.validate()?;
         self.remote_encoder.validate()?;

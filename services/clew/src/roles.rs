@@ -66,8 +66,9 @@ async fn start(
         stops.push(stop.await?);
     }
     if roles.contains(&Role::Gateway) {
-        let RolesConfig { gateway, http, mcp, .. } = config;
-        let stop = clew_gateway::start(&node, &mut server, gateway, http, mcp, remote_encoder);
+        let RolesConfig { gateway, http, mcp, console, .. } = config;
+        let stop =
+            clew_gateway::start(&node, &mut server, gateway, http, mcp, console, remote_encoder);
         stops.extend(stop.await?);
     }
     // Last, because the other roles embed until they have ended.

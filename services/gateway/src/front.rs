@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clew_client::Services;
+use clew_console::{ConsoleConfig, Place};
 use clew_core::{Error, ErrorKind};
 use clew_http::{Front, HttpConfig};
 use clew_mcp::{McpConfig, McpServer};
@@ -60,22 +61,30 @@ impl HttpListener {
         self.address
     }
 
-    /// Serves all shapes of HTTP over `services`. Returns the function that stops it.
+    /// Serves all shapes of HTTP over `services`. `is_cluster` says whether these are the services
+    /// of a cluster, of which the console then has a page. Returns the function that stops it.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::InvalidInput`] if the configuration is invalid.
+    /// Returns [`ErrorKind::InvalidInput`] if the configuration is invalid, or the secret of the
+    /// console is not there.
     pub fn start(
         self,
         services: Services,
         tls: Option<Tls>,
         mcp: McpConfig,
+        console: &ConsoleConfig,
+        is_cluster: bool,
     ) -> Result<Stop, Error> {
         let Self { listener, address, config } = self;
         let users = UserHeaders { open_webui: config.open_webui_users };
         let front = Front::new(services.clone(), config)?;
         let mut front = front.merge(clew_openai::routes(services.clone(), users));
         if mcp.enabled {
-            front = front.nest("/mcp", clew_mcp::router(McpServer::new(services, mcp)));
+            front = front.nest("/mcp", clew_mcp::router(McpServer::new(services.clone(), mcp)));
+        }
+        if console.enabled {
+            let place = Place { is_cluster, is_encrypted: tls.is_some() };
+            front = front.merge(clew_console::routes(services, console, place)?);
         }
         let scheme = if tls.is_some() { "https" } else { "http" };
         eprintln!("HTTP and JSON on {scheme}://{address}");

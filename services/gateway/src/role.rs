@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use clew_console::ConsoleConfig;
 use clew_core::{Error, Limits, SystemClock};
 use clew_http::HttpConfig;
 use clew_mcp::McpConfig;
@@ -38,6 +39,7 @@ pub async fn start(
     config: GatewayConfig,
     http: HttpConfig,
     mcp: McpConfig,
+    console: ConsoleConfig,
     remote_encoder: RemoteEncoderConfig,
 ) -> Result<Option<Stop>, Error> {
     config.validate()?;
@@ -68,7 +70,8 @@ pub async fn start(
         server.add(graphs);
     }
     server.add(ClusterServiceServer::new(ClusterRpc { node: Arc::clone(node), backends, nodes }));
-    http.map(|http| http.start(server.services(), server.tls().cloned(), mcp)).transpose()
+    let (offered, tls) = (server.services(), server.tls().cloned());
+    http.map(|http| http.start(offered, tls, mcp, &console, true)).transpose()
 }
 
 /// Returns what a gateway works with: components of other roles in this process, or else on other

@@ -148,11 +148,11 @@ fn what_is_no_call_is_refused_with_what_to_do() {
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
     let deep_fields = r#"{"a":"#.repeat(10_000) + "1" + &"}".repeat(10_000);
     let long = json!({ "corpus": "x".repeat(70_000) }).to_string();
-    let (root, search) = (base.as_str(), search.as_str());
+    let (nowhere, search) = (base + "/nothing", search.as_str());
     let (deep, deep_fields, long) = (deep.as_str(), deep_fields.as_str(), long.as_str());
     let (json, body) = ("Content-Type: application/json", r#"{"corpus":"c","query":"q"}"#);
     let cases: Vec<(&str, Vec<&str>, u16, &str, &str)> = vec![
-        ("no such path", vec![root], 404, "UNKNOWN_PATH", "/api"),
+        ("no such path", vec![nowhere.as_str()], 404, "UNKNOWN_PATH", "/api"),
         ("no such method", vec!["/x.Y/Z", "--json", "{}"], 404, "UNKNOWN_METHOD", "openapi"),
         ("read", vec![search], 405, "OTHER_METHOD", "POST"),
         ("a form", vec![search, "--data", body], 415, "OTHER_MEDIA_TYPE", "application/json"),

@@ -14,7 +14,7 @@ use clew_tls::{ConnectionLimits, Tls, incoming};
 use tokio::net::TcpListener;
 
 use crate::args::global::GlobalArgs;
-use crate::config::ClewConfig;
+use crate::config::{ClewConfig, RolesConfig};
 use crate::node::RunningNode;
 
 /// Arguments of `serve`.
@@ -73,8 +73,9 @@ pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()
     let node = started?;
     node.watch(&health);
     let server = clew_gateway::router(node.backends.clone(), guard).await?;
+    let RolesConfig { mcp, console, .. } = &config.roles;
     let stop_http = http
-        .map(|http| http.start(server.services(), tls.clone(), config.roles.mcp))
+        .map(|http| http.start(server.services(), tls.clone(), *mcp, console, false))
         .transpose()?;
     health.enter(ProcessPhase::Serving);
     node.models.reader.prepare();

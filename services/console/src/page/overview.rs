@@ -1,0 +1,145 @@
+//! All corpora, and what needs a person.
+
+use axum::response::Response;
+use clew_core::CorpusName;
+use clew_proto::convert::corpus::NewCorpus;
+use clew_proto::corpus::v1::{Corpus, CorpusCounts};
+use maud::{Markup, html};
+
+use super::Shown;
+use crate::fields::Posted;
+use crate::protected::see_other;
+use crate::shell::{self, Main, Where};
+use crate::text::{count, counted, size};
+use crate::visitor::Visitor;
+
+pub(crate) async fn show(visitor: Visitor) -> Shown {
+    let corpora = match visitor.may_read() {
+        true => visitor.client.corpora().await?,
+        false => Vec::new(),
+    };
+    Ok(whole(&visitor, &corpora))
+}
+
+/// Creates a corpus with the default settings.
+pub(crate) async fn create(visitor: Visitor, Posted(fields): Posted) -> Shown {
+    let name = fields.get("name").parse::<CorpusName>()?;
+    let to = visitor.of(&name, "", &[]);
+    let new = NewCorpus::try_from(clew_proto::corpus::v1::CreateCorpusRequest {
+        name: name.to_string(),
+        ..Default::default()
+    })?;
+    visitor.client.create_corpus(new).await?;
+    Ok(see_other(&to))
+}
+
+fn whole(visitor: &Visitor, corpora: &[Corpus]) -> Response {
+    let needs: Vec<Markup> = corpora.iter().flat_map(|corpus| needs(visitor, corpus)).collect();
+    let content = html! {
+        h1 { "Overview" }
+        @if !needs.is_empty() {
+            section class="needs" aria-labelledby="needs" {
+                h2 id="needs" { "Needs a person" }
+                ul { @for need in &needs { li { (need) } } }
+            }
+        }
+        h2 { "Corpora" }
+        @if !visitor.may_read() {
+            p { "This key does not open what is stored: it lacks the scope " code { "read" } "." }
+        } @else if corpora.is_empty() {
+            p { "There is no corpus yet." }
+        } @else {
+            div class="wide" tabindex="0" role="region" aria-label="Corpora" {
+                table {
+                    thead {
+                        tr {
+                            th scope="col" { "Corpus" }
+                            th scope="col" { "State" }
+                            th scope="col" class="number" { "Documents" }
+                            th scope="col" class="number" { "Waiting" }
+                            th scope="col" class="number" { "Set aside" }
+                            th scope="col" class="number" { "Chunks" }
+                            th scope="col" class="number" { "Text" }
+                        }
+                    }
+                    tbody { @for corpus in corpora { (row(visitor, corpus)) } }
+                }
+            }
+        }
+        @if visitor.may_administer() {
+            h2 { "New corpus" }
+            form class="fields line" method="post" action=(visitor.at("/")) {
+                label for="name" { "Name" }
+                input id="name" name="name" required autocomplete="off";
+                button { "Create" }
+            }
+            p class="quiet" {
+                "It gets the default settings. " code { "clew corpus create" } " has all of them."
+            }
+        }
+    };
+    shell::page(visitor, Where::Main(Main::Overview), "Overview", content)
+}
+
+fn row(visitor: &Visitor, corpus: &Corpus) -> Markup {
+    let counts = corpus.counts.unwrap_or_default();
+    html! {
+        tr {
+            th scope="row" {
+                @match corpus.name.parse::<CorpusName>() {
+                    Ok(name) => a href=(visitor.of(&name, "", &[])) { bdi { (corpus.name) } },
+                    Err(_) => bdi { (corpus.name) },
+                }
+            }
+            td { (state(corpus)) }
+            td class="number" { (count(counts.documents)) }
+            td class="number" { (count(counts.pending_documents)) }
+            td class="number" { (count(counts.failed_documents)) }
+            td class="number" { (count(counts.chunks)) }
+            td class="number" { (size(counts.text_bytes)) }
+        }
+    }
+}
+
+/// Returns the state of a corpus in words.
+pub(crate) fn state(corpus: &Corpus) -> Markup {
+    let CorpusCounts { pending_documents, failed_documents, unstructured_documents, .. } =
+        corpus.counts.unwrap_or_default();
+    html! {
+        @if corpus.fault.is_some() {
+            span class="state bad" { "cannot be used" }
+        } @else if !corpus.shards_missing.is_empty() {
+            span class="state bad" { "incomplete" }
+        } @else if failed_documents > 0 {
+            span class="state bad" { "documents set aside" }
+        } @else if pending_documents > 0 {
+            span class="state busy" { "indexing" }
+        } @else if unstructured_documents > 0 && corpus.structure.is_some() {
+            span class="state busy" { "structuring" }
+        } @else {
+            span class="state good" { "up to date" }
+        }
+    }
+}
+
+/// Returns what a person should look at, each with the page that tells more.
+fn needs(visitor: &Visitor, corpus: &Corpus) -> Vec<Markup> {
+    let Ok(name) = corpus.name.parse::<CorpusName>() else { return Vec::new() };
+    let link = |page, text: String| html! { a href=(visitor.of(&name, page, &[])) { (text) } };
+    let mut needs = Vec::new();
+    if let Some(fault) = &corpus.fault {
+        let told = html! { (link("", corpus.name.clone())) " cannot be used: " (fault.message) };
+        needs.push(told);
+    }
+    if !corpus.shards_missing.is_empty() {
+        let missing = counted(corpus.shards_missing.len() as u64, "shard");
+        let told = html! { (link("", corpus.name.clone())) ": " (missing) " did not answer" };
+        needs.push(told);
+    }
+    let failed = corpus.counts.unwrap_or_default().failed_documents;
+    if failed > 0 {
+        let told = format!("{} set aside", counted(failed, "document"));
+        needs.push(html! { bdi { (corpus.name) } ": " (link("failures", told)) });
+    }
+    needs
+}
