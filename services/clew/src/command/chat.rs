@@ -543,8 +543,8 @@ async fn forget(
         "chunks": receipt.chunks,
         "text_bytes": receipt.text_bytes,
         "verified": receipt.verified,
-        "scan": told::scan(receipt.scan.as_ref()),
-        "snapshots": told::snapshots(&receipt.snapshots),
+        "scan": clew_client::receipt::scan(receipt.scan.as_ref()),
+        "snapshots": clew_client::receipt::snapshots(&receipt.snapshots),
         "first": receipt.first.iter().map(forgotten).collect::<Vec<_>>(),
     });
     output.print(&document, |_| {

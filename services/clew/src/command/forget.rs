@@ -88,8 +88,8 @@ async fn forget(
         "selected": receipt.selected,
         "documents": documents,
         "verified": receipt.verified,
-        "scan": told::scan(receipt.scan.as_ref()),
-        "snapshots": told::snapshots(&receipt.snapshots),
+        "scan": clew_client::receipt::scan(receipt.scan.as_ref()),
+        "snapshots": clew_client::receipt::snapshots(&receipt.snapshots),
         "forgotten_at": receipt.forgotten_at.as_ref().map(timestamp),
     });
     output.print(&result, |_| {

@@ -1,39 +1,7 @@
-//! Parts of the receipts of forgetting: the result of the scan, and the snapshots that still hold
-//! what was forgotten.
+//! Parts of the receipts of forgetting in words: the result of the scan, and the snapshots that
+//! still hold what was forgotten.
 
 use clew_proto::ingest::v1::{ErasureScan, HoldingSnapshot};
-use serde_json::{Value, json};
-
-use crate::output::timestamp;
-
-/// Returns the result of a scan as JSON; null if there was none.
-pub fn scan(scan: Option<&ErasureScan>) -> Value {
-    let Some(scan) = scan else { return Value::Null };
-    let leftover = |left: &clew_proto::ingest::v1::Leftover| json!({ "place": left.place, "problem": left.problem });
-    json!({
-        "tables": scan.tables,
-        "files": scan.files,
-        "texts": scan.texts,
-        "searched_files": scan.searched_files,
-        "searched_bytes": scan.searched_bytes,
-        "unsearched_files": scan.unsearched_files,
-        "leftovers": scan.leftovers.iter().map(leftover).collect::<Vec<_>>(),
-        "leftover_count": scan.leftover_count,
-    })
-}
-
-/// Returns the snapshots that still hold what was forgotten as JSON.
-pub fn snapshots(snapshots: &[HoldingSnapshot]) -> Value {
-    let told = |holding: &HoldingSnapshot| {
-        json!({
-            "snapshot": holding.snapshot,
-            "taken_at": holding.taken_at.as_ref().map(timestamp),
-            "documents": holding.documents,
-            "problem": holding.problem,
-        })
-    };
-    snapshots.iter().map(told).collect()
-}
 
 /// Describes both in words, one line each.
 pub fn in_words(scan: Option<&ErasureScan>, snapshots: &[HoldingSnapshot]) -> String {
@@ -100,6 +68,5 @@ mod tests {
              snapshot `torn` may still hold documents: it is damaged\n\
              it leaves a snapshot with the snapshot only: delete those, or restore them with --leave-out\n"
         );
-        assert_eq!(super::scan(None), Value::Null);
     }
 }

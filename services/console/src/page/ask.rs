@@ -44,6 +44,19 @@ struct Asked {
 type Events = Pin<Box<dyn Stream<Item = Result<AnswerResponse, Error>> + Send>>;
 
 impl Asked {
+    /// Returns the question of the page's address, to the strategy that `field` names.
+    fn of(visitor: &Visitor, corpus: &CorpusName, field: &str) -> Self {
+        let strategy = match visitor.query.get(field) {
+            "" => DEFAULT_STRATEGY,
+            strategy => strategy,
+        };
+        Self {
+            corpus: corpus.clone(),
+            question: visitor.query.get("q").to_owned(),
+            strategy: strategy.to_owned(),
+        }
+    }
+
     async fn begin(&self, visitor: &Visitor) -> Result<Events, Failed> {
         let question = QuestionRequest {
             text: self.question.clone(),
@@ -80,14 +93,7 @@ pub(crate) async fn show(
     let asked: Vec<Asked> = ["strategy", "beside"]
         .into_iter()
         .filter(|field| *field == "strategy" || visitor.query.has(field))
-        .map(|field| Asked {
-            corpus: corpus.clone(),
-            question: question.to_owned(),
-            strategy: match visitor.query.get(field) {
-                "" => DEFAULT_STRATEGY.to_owned(),
-                strategy => strategy.to_owned(),
-            },
-        })
+        .map(|field| Asked::of(&visitor, &corpus, field))
         .collect();
     let mut answers = Vec::new();
     // A link of another site opens the page, and a person decides whether to spend on the question.
@@ -118,15 +124,7 @@ pub(crate) async fn show(
 /// Streams the answer to a question: a line of JSON for each step and each part of the text, and at
 /// last one with the result for the page, or with what went wrong.
 pub(crate) async fn stream(OfCorpus(corpus): OfCorpus, visitor: Visitor) -> Shown {
-    let strategy = match visitor.query.get("strategy") {
-        "" => DEFAULT_STRATEGY,
-        strategy => strategy,
-    };
-    let asked = Asked {
-        corpus,
-        question: visitor.query.get("q").to_owned(),
-        strategy: strategy.to_owned(),
-    };
+    let asked = Asked::of(&visitor, &corpus, "strategy");
     let events = asked.begin(&visitor).await?;
     let telling = Telling { visitor, asked, events, steps: Vec::new() };
     let lines = stream::unfold(Some(telling), |telling| async move {

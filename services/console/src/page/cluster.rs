@@ -9,6 +9,8 @@ use super::Shown;
 use crate::fields::Posted;
 use crate::protected::see_other;
 use crate::shell::{self, Main, Where};
+use crate::table::Column::{Number, Words};
+use crate::table::table;
 use crate::text::{count, counted};
 use crate::visitor::Visitor;
 
@@ -64,47 +66,37 @@ fn confirm(visitor: &Visitor, member: &Member) -> Markup {
 }
 
 fn members(visitor: &Visitor, topology: &GetTopologyResponse) -> Markup {
-    html! {
-        div class="wide" tabindex="0" role="region" aria-label="Members" {
-            table {
-                thead {
-                    tr {
-                        th scope="col" { "Member" }
-                        th scope="col" { "State" }
-                        th scope="col" { "Roles" }
-                        th scope="col" { "Address" }
-                        th scope="col" class="number" { "Shards" }
-                        @if visitor.may_administer() { th scope="col" { "Drain" } }
-                    }
+    let mut columns =
+        vec![Words("Member"), Words("State"), Words("Roles"), Words("Address"), Number("Shards")];
+    if visitor.may_administer() {
+        columns.push(Words("Drain"));
+    }
+    let rows = html! {
+        @for member in &topology.members {
+            @let owned = topology.shards.iter().filter(|shard| shard.owner == member.id).count();
+            tr {
+                th scope="row" { bdi { (member.id) } }
+                td {
+                    @if member.is_draining { span class="state busy" { "draining" } }
+                    @else { span class="state good" { "serving" } }
                 }
-                tbody {
-                    @for member in &topology.members {
-                        @let owned = topology.shards.iter().filter(|shard| shard.owner == member.id).count();
-                        tr {
-                            th scope="row" { bdi { (member.id) } }
-                            td {
-                                @if member.is_draining { span class="state busy" { "draining" } }
-                                @else { span class="state good" { "serving" } }
-                            }
-                            td { (member.roles.join(", ")) }
-                            td { code { (member.address) } }
-                            td class="number" { (count(owned as u64)) }
-                            @if visitor.may_administer() {
-                                td {
-                                    @if !member.is_draining {
-                                        form method="get" action=(visitor.at("/cluster")) {
-                                            input type="hidden" name="drain" value=(member.id);
-                                            button aria-label=(format!("Drain {}", member.id)) { "Drain…" }
-                                        }
-                                    }
-                                }
+                td { (member.roles.join(", ")) }
+                td { code { (member.address) } }
+                td class="number" { (count(owned as u64)) }
+                @if visitor.may_administer() {
+                    td {
+                        @if !member.is_draining {
+                            form method="get" action=(visitor.at("/cluster")) {
+                                input type="hidden" name="drain" value=(member.id);
+                                button aria-label=(format!("Drain {}", member.id)) { "Drain…" }
                             }
                         }
                     }
                 }
             }
         }
-    }
+    };
+    table("Members", &columns, &rows)
 }
 
 fn shards(topology: &GetTopologyResponse) -> Markup {
@@ -112,40 +104,28 @@ fn shards(topology: &GetTopologyResponse) -> Markup {
     for shard in &topology.shards {
         corpora.entry(&shard.corpus).or_default().push(shard);
     }
-    html! {
-        div class="wide" tabindex="0" role="region" aria-label="Shards" {
-            table {
-                thead {
-                    tr {
-                        th scope="col" { "Corpus" }
-                        th scope="col" class="number" { "Shard" }
-                        th scope="col" { "Owner" }
-                        th scope="col" { "State" }
-                    }
-                }
-                tbody {
-                    @for (corpus, shards) in &corpora {
-                        @for shard in shards {
-                            tr {
-                                th scope="row" { bdi { (corpus) } }
-                                td class="number" { (shard.shard) }
-                                td { @if shard.owner.is_empty() { "–" } @else { bdi { (shard.owner) } } }
-                                td {
-                                    @if shard.owner.is_empty() {
-                                        span class="state bad" { "nobody has it" }
-                                    } @else if !shard.placed_on.is_empty() && shard.placed_on != shard.owner {
-                                        span class="state busy" { "moving" } " to " bdi { (shard.placed_on) }
-                                    } @else {
-                                        span class="state good" { "held" }
-                                    }
-                                }
-                            }
+    let columns = [Words("Corpus"), Number("Shard"), Words("Owner"), Words("State")];
+    let rows = html! {
+        @for (corpus, shards) in &corpora {
+            @for shard in shards {
+                tr {
+                    th scope="row" { bdi { (corpus) } }
+                    td class="number" { (shard.shard) }
+                    td { @if shard.owner.is_empty() { "–" } @else { bdi { (shard.owner) } } }
+                    td {
+                        @if shard.owner.is_empty() {
+                            span class="state bad" { "nobody has it" }
+                        } @else if !shard.placed_on.is_empty() && shard.placed_on != shard.owner {
+                            span class="state busy" { "moving" } " to " bdi { (shard.placed_on) }
+                        } @else {
+                            span class="state good" { "held" }
                         }
                     }
                 }
             }
         }
-    }
+    };
+    table("Shards", &columns, &rows)
 }
 
 /// Returns a part of a node with the parts that belong to it.

@@ -7,6 +7,8 @@ use maud::{Markup, html};
 
 use super::{Shown, overview};
 use crate::shell::{self, Tab, Where};
+use crate::table::Column::{Number, Words};
+use crate::table::table;
 use crate::text::{count, counted, size, time};
 use crate::visitor::{OfCorpus, Visitor};
 
@@ -27,7 +29,7 @@ pub(crate) async fn show(OfCorpus(name): OfCorpus, visitor: Visitor) -> Shown {
         h2 { "Settings" }
         (settings(&corpus))
         h2 { "Strategies" }
-        (table(&strategies))
+        (ways(&strategies))
         @if let Some(snapshots) = &snapshots {
             h2 { "Snapshots" }
             (kept(snapshots))
@@ -128,34 +130,22 @@ fn cut(chunking: Option<&Chunking>) -> String {
     }
 }
 
-fn table(strategies: &[Strategy]) -> Markup {
-    html! {
-        div class="wide" tabindex="0" role="region" aria-label="Strategies" {
-            table {
-                thead {
-                    tr {
-                        th scope="col" { "Strategy" }
-                        th scope="col" { "How it answers" }
-                        th scope="col" { "Needs" }
-                        th scope="col" { "Cost" }
-                    }
+fn ways(strategies: &[Strategy]) -> Markup {
+    let columns = [Words("Strategy"), Words("How it answers"), Words("Needs"), Words("Cost")];
+    let rows = html! {
+        @for strategy in strategies {
+            tr {
+                th scope="row" { code { (strategy.name) } }
+                td { (strategy.description) }
+                td {
+                    (needs(strategy.needs()))
+                    @if !strategy.can_run { " " span class="state busy" { "not here" } }
                 }
-                tbody {
-                    @for strategy in strategies {
-                        tr {
-                            th scope="row" { code { (strategy.name) } }
-                            td { (strategy.description) }
-                            td {
-                                (needs(strategy.needs()))
-                                @if !strategy.can_run { " " span class="state busy" { "not here" } }
-                            }
-                            td { (strategy.cost) }
-                        }
-                    }
-                }
+                td { (strategy.cost) }
             }
         }
-    }
+    };
+    table("Strategies", &columns, &rows)
 }
 
 fn needs(needs: StrategyNeeds) -> &'static str {
@@ -167,32 +157,22 @@ fn needs(needs: StrategyNeeds) -> &'static str {
 }
 
 fn kept(snapshots: &[Snapshot]) -> Markup {
+    let columns = [Words("Snapshot"), Words("Taken"), Number("Documents"), Number("Size")];
+    let rows = html! {
+        @for snapshot in snapshots {
+            tr {
+                th scope="row" { bdi { (snapshot.name) } }
+                td { (time(snapshot.taken_at.as_ref())) }
+                td class="number" { (count(snapshot.documents)) }
+                td class="number" { (size(snapshot.bytes)) }
+            }
+        }
+    };
     html! {
         @if snapshots.is_empty() {
             p { "None." }
         } @else {
-            div class="wide" tabindex="0" role="region" aria-label="Snapshots" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" { "Snapshot" }
-                            th scope="col" { "Taken" }
-                            th scope="col" class="number" { "Documents" }
-                            th scope="col" class="number" { "Size" }
-                        }
-                    }
-                    tbody {
-                        @for snapshot in snapshots {
-                            tr {
-                                th scope="row" { bdi { (snapshot.name) } }
-                                td { (time(snapshot.taken_at.as_ref())) }
-                                td class="number" { (count(snapshot.documents)) }
-                                td class="number" { (size(snapshot.bytes)) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table("Snapshots", &columns, &rows))
         }
     }
 }

@@ -15,6 +15,8 @@ use maud::{Markup, html};
 use super::{Shown, documents};
 use crate::failed::Failed;
 use crate::shell::{self, Tab, Where};
+use crate::table::Column::Number;
+use crate::table::table;
 use crate::text::{Exact, count, counted, size, time};
 use crate::visitor::{OfCorpus, Visitor};
 
@@ -72,7 +74,7 @@ pub(crate) async fn show(OfCorpus(corpus): OfCorpus, visitor: Visitor) -> Shown 
             (text(&part, &chunks, marked.as_ref()))
         }
         (turning(&visitor, &corpus, &id, &part, "Parts of the text, at its end"))
-        @if !chunks.is_empty() { (table(&chunks)) }
+        @if !chunks.is_empty() { (of_part(&chunks)) }
     };
     Ok(shell::page(&visitor, Where::Of(&corpus, Tab::Documents), id.as_str(), content))
 }
@@ -300,32 +302,22 @@ fn text(part: &Part, chunks: &[DocumentChunk], marked: Option<&Range<u64>>) -> M
     }
 }
 
-fn table(chunks: &[DocumentChunk]) -> Markup {
+fn of_part(chunks: &[DocumentChunk]) -> Markup {
+    let columns = [Number("Chunk"), Number("From byte"), Number("To byte"), Number("Tokens")];
+    let rows = html! {
+        @for chunk in chunks {
+            tr {
+                th scope="row" class="number" { (chunk.ordinal) }
+                td class="number" { (count(chunk.start)) }
+                td class="number" { (count(chunk.end)) }
+                td class="number" { (count(chunk.tokens.into())) }
+            }
+        }
+    };
     html! {
         details {
             summary { (counted(chunks.len() as u64, "chunk")) " of this part" }
-            div class="wide" tabindex="0" role="region" aria-label="Chunks" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" class="number" { "Chunk" }
-                            th scope="col" class="number" { "From byte" }
-                            th scope="col" class="number" { "To byte" }
-                            th scope="col" class="number" { "Tokens" }
-                        }
-                    }
-                    tbody {
-                        @for chunk in chunks {
-                            tr {
-                                th scope="row" class="number" { (chunk.ordinal) }
-                                td class="number" { (count(chunk.start)) }
-                                td class="number" { (count(chunk.end)) }
-                                td class="number" { (count(chunk.tokens.into())) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table("Chunks", &columns, &rows))
         }
     }
 }

@@ -12,6 +12,8 @@ use super::Shown;
 use crate::fields::Posted;
 use crate::protected::see_other;
 use crate::shell::{self, Tab, Where};
+use crate::table::Column::{Number, Words};
+use crate::table::table;
 use crate::text::{count, size, time};
 use crate::visitor::{OfCorpus, Visitor};
 
@@ -57,7 +59,7 @@ pub(crate) async fn show(OfCorpus(corpus): OfCorpus, visitor: Visitor) -> Shown 
             input id="prefix" name="prefix" value=(prefix) autocomplete="off";
             button { "Show" }
         }
-        (table(&visitor, &corpus, &listed, state, prefix))
+        (found(&visitor, &corpus, &listed, state, prefix))
         @if visitor.may_write() { (form(&visitor, &corpus)) }
     };
     Ok(shell::page(&visitor, Where::Of(&corpus, Tab::Documents), "Documents", content))
@@ -94,7 +96,7 @@ pub(crate) async fn upload(
     Ok(see_other(&to))
 }
 
-fn table(
+fn found(
     visitor: &Visitor,
     corpus: &CorpusName,
     listed: &ListDocumentsResponse,
@@ -103,25 +105,22 @@ fn table(
 ) -> Markup {
     let next = listed.next_page_token.as_str();
     let next = [("state", state), ("prefix", prefix), ("page", next)];
+    let columns = [
+        Words("Document"),
+        Words("State"),
+        Number("Text"),
+        Number("Chunks"),
+        Words("Labels"),
+        Words("Accepted"),
+    ];
+    let rows = html! {
+        @for document in &listed.documents { (row(visitor, corpus, document)) }
+    };
     html! {
         @if listed.documents.is_empty() {
             p { "No documents." }
         } @else {
-            div class="wide" tabindex="0" role="region" aria-label="Documents" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" { "Document" }
-                            th scope="col" { "State" }
-                            th scope="col" class="number" { "Text" }
-                            th scope="col" class="number" { "Chunks" }
-                            th scope="col" { "Labels" }
-                            th scope="col" { "Accepted" }
-                        }
-                    }
-                    tbody { @for document in &listed.documents { (row(visitor, corpus, document)) } }
-                }
-            }
+            (table("Documents", &columns, &rows))
         }
         nav class="pages" aria-label="Pages" {
             @if visitor.query.has("page") {

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use clew_client::receipt;
 use clew_core::DocumentId;
 use clew_proto::chat::v1::{ForgetTurnsRequest, ForgetTurnsResponse};
 use clew_proto::ingest::v1::{
@@ -201,11 +202,11 @@ fn documents_receipt(corpus: &str, forgotten: &ForgetDocumentsResponse) -> Value
         .collect();
     json!({
         "corpus": corpus,
-        "forgotten_at": forgotten.forgotten_at.as_ref().map(written),
+        "forgotten_at": forgotten.forgotten_at.as_ref().map(receipt::timestamp),
         "documents": documents,
         "verified": forgotten.verified,
-        "scan": forgotten.scan.as_ref().map(scan_receipt),
-        "snapshots": snapshots_receipt(&forgotten.snapshots),
+        "scan": receipt::scan(forgotten.scan.as_ref()),
+        "snapshots": receipt::snapshots(&forgotten.snapshots),
     })
 }
 
@@ -225,42 +226,7 @@ fn turns_receipt(corpus: &str, user: &str, forgotten: &ForgetTurnsResponse) -> V
         "text_bytes": forgotten.text_bytes,
         "first": turns,
         "verified": forgotten.verified,
-        "scan": forgotten.scan.as_ref().map(scan_receipt),
-        "snapshots": snapshots_receipt(&forgotten.snapshots),
+        "scan": receipt::scan(forgotten.scan.as_ref()),
+        "snapshots": receipt::snapshots(&forgotten.snapshots),
     })
-}
-
-fn scan_receipt(scan: &ErasureScan) -> Value {
-    let leftovers: Vec<Value> = scan
-        .leftovers
-        .iter()
-        .map(|leftover| json!({"place": leftover.place, "problem": leftover.problem}))
-        .collect();
-    json!({
-        "tables": scan.tables,
-        "files": scan.files,
-        "texts": scan.texts,
-        "searched_files": scan.searched_files,
-        "searched_bytes": scan.searched_bytes,
-        "unsearched_files": scan.unsearched_files,
-        "leftovers": leftovers,
-        "leftover_count": scan.leftover_count,
-    })
-}
-
-fn snapshots_receipt(snapshots: &[HoldingSnapshot]) -> Vec<Value> {
-    let snapshot = |held: &HoldingSnapshot| {
-        json!({
-            "snapshot": held.snapshot,
-            "taken_at": held.taken_at.as_ref().map(written),
-            "documents": held.documents,
-            "problem": held.problem,
-        })
-    };
-    snapshots.iter().map(snapshot).collect()
-}
-
-fn written(time: &clew_proto::Timestamp) -> Option<String> {
-    let read = jiff::Timestamp::new(time.seconds, time.nanos).ok();
-    read.map(|read| read.to_string())
 }

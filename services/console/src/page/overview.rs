@@ -10,6 +10,8 @@ use super::Shown;
 use crate::fields::Posted;
 use crate::protected::see_other;
 use crate::shell::{self, Main, Where};
+use crate::table::Column::{Number, Words};
+use crate::table::table;
 use crate::text::{count, counted, size};
 use crate::visitor::Visitor;
 
@@ -35,6 +37,18 @@ pub(crate) async fn create(visitor: Visitor, Posted(fields): Posted) -> Shown {
 
 fn whole(visitor: &Visitor, corpora: &[Corpus]) -> Response {
     let needs: Vec<Markup> = corpora.iter().flat_map(|corpus| needs(visitor, corpus)).collect();
+    let columns = [
+        Words("Corpus"),
+        Words("State"),
+        Number("Documents"),
+        Number("Waiting"),
+        Number("Set aside"),
+        Number("Chunks"),
+        Number("Text"),
+    ];
+    let rows = html! {
+        @for corpus in corpora { (row(visitor, corpus)) }
+    };
     let content = html! {
         h1 { "Overview" }
         @if !needs.is_empty() {
@@ -49,22 +63,7 @@ fn whole(visitor: &Visitor, corpora: &[Corpus]) -> Response {
         } @else if corpora.is_empty() {
             p { "There is no corpus yet." }
         } @else {
-            div class="wide" tabindex="0" role="region" aria-label="Corpora" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" { "Corpus" }
-                            th scope="col" { "State" }
-                            th scope="col" class="number" { "Documents" }
-                            th scope="col" class="number" { "Waiting" }
-                            th scope="col" class="number" { "Set aside" }
-                            th scope="col" class="number" { "Chunks" }
-                            th scope="col" class="number" { "Text" }
-                        }
-                    }
-                    tbody { @for corpus in corpora { (row(visitor, corpus)) } }
-                }
-            }
+            (table("Corpora", &columns, &rows))
         }
         @if visitor.may_administer() {
             h2 { "New corpus" }

@@ -5,6 +5,8 @@ use maud::{Markup, html};
 
 use super::Shown;
 use crate::shell::{self, Tab, Where};
+use crate::table::Column::{Number, Words};
+use crate::table::table;
 use crate::text::{count, counted, time};
 use crate::visitor::{OfCorpus, Visitor};
 
@@ -65,38 +67,33 @@ fn figures(counts: &RunCounts) -> Markup {
 }
 
 fn parts(parts: &[RunPart]) -> Markup {
+    let columns = [
+        Number("Part"),
+        Words("State"),
+        Number("Attempts"),
+        Number("Accepted"),
+        Number("Refused"),
+        Words("Last heard"),
+        Words("Problem"),
+    ];
+    let rows = html! {
+        @for part in parts.iter().take(SHOWN) {
+            @let counts = part.counts.unwrap_or_default();
+            tr {
+                th scope="row" class="number" { (part.part) }
+                td { (part_stage(part.stage())) }
+                td class="number" { (part.attempts) }
+                td class="number" { (count(counts.accepted)) }
+                td class="number" { (count(counts.refused)) }
+                td { (time(part.updated_at.as_ref())) }
+                td { (part.problem) }
+            }
+        }
+    };
     html! {
         details {
             summary { (counted(parts.len() as u64, "part")) " reported" }
-            div class="wide" tabindex="0" role="region" aria-label="Parts" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" class="number" { "Part" }
-                            th scope="col" { "State" }
-                            th scope="col" class="number" { "Attempts" }
-                            th scope="col" class="number" { "Accepted" }
-                            th scope="col" class="number" { "Refused" }
-                            th scope="col" { "Last heard" }
-                            th scope="col" { "Problem" }
-                        }
-                    }
-                    tbody {
-                        @for part in parts.iter().take(SHOWN) {
-                            @let counts = part.counts.unwrap_or_default();
-                            tr {
-                                th scope="row" class="number" { (part.part) }
-                                td { (part_stage(part.stage())) }
-                                td class="number" { (part.attempts) }
-                                td class="number" { (count(counts.accepted)) }
-                                td class="number" { (count(counts.refused)) }
-                                td { (time(part.updated_at.as_ref())) }
-                                td { (part.problem) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table("Parts", &columns, &rows))
         }
     }
 }

@@ -6,6 +6,8 @@ use maud::{Markup, html};
 
 use super::Shown;
 use crate::shell::{self, Tab, Where};
+use crate::table::Column::{Number, Words};
+use crate::table::table;
 use crate::text::{count, time};
 use crate::visitor::{OfCorpus, Visitor};
 
@@ -29,45 +31,35 @@ pub(crate) async fn show(OfCorpus(corpus): OfCorpus, visitor: Visitor) -> Shown 
             input id="prefix" name="prefix" value=(prefix) autocomplete="off";
             button { "Show" }
         }
-        (table(&visitor, &corpus, &listed, prefix))
+        (known(&visitor, &corpus, &listed, prefix))
     };
     Ok(shell::page(&visitor, Where::Of(&corpus, Tab::Users), "Users", content))
 }
 
-fn table(
+fn known(
     visitor: &Visitor,
     corpus: &CorpusName,
     listed: &ListUsersResponse,
     prefix: &str,
 ) -> Markup {
+    let columns = [Words("User"), Number("Turns"), Words("First stored"), Words("Last stored")];
+    let rows = html! {
+        @for user in &listed.users {
+            tr {
+                th scope="row" {
+                    a href=(visitor.of(corpus, "user", &[("user", &user.user)])) { bdi { (user.user) } }
+                }
+                td class="number" { (count(user.turns)) }
+                td { (time(user.first_stored_at.as_ref())) }
+                td { (time(user.last_stored_at.as_ref())) }
+            }
+        }
+    };
     html! {
         @if listed.users.is_empty() {
             p { "No users." }
         } @else {
-            div class="wide" tabindex="0" role="region" aria-label="Users" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" { "User" }
-                            th scope="col" class="number" { "Turns" }
-                            th scope="col" { "First stored" }
-                            th scope="col" { "Last stored" }
-                        }
-                    }
-                    tbody {
-                        @for user in &listed.users {
-                            tr {
-                                th scope="row" {
-                                    a href=(visitor.of(corpus, "user", &[("user", &user.user)])) { bdi { (user.user) } }
-                                }
-                                td class="number" { (count(user.turns)) }
-                                td { (time(user.first_stored_at.as_ref())) }
-                                td { (time(user.last_stored_at.as_ref())) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table("Users", &columns, &rows))
         }
         @if !listed.next_page_token.is_empty() {
             nav class="pages" aria-label="Pages" {
