@@ -34,17 +34,22 @@ def free_port():
 
 
 class Bucket:
-    """An S3-compatible server with the bucket `bench`."""
+    """An S3-compatible server with the bucket `bench`, whose folder `data` has the files of a folder."""
+
+    def __init__(self, folder=None):
+        self.folder = folder
 
     def __enter__(self):
-        self.endpoint = f"http://127.0.0.1:{free_port()}"
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", self.endpoint.rsplit(":", 1)[1]]
-        self.server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        port = str(free_port())
+        self.endpoint = f"http://127.0.0.1:{port}"
+        command = [sys.executable, str(pathlib.Path(__file__).with_name("bucket_server.py")), "--port", port]
+        command += ["--bucket", "bench", *(["--folder", str(self.folder)] if self.folder else [])]
+        self.server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self.server.stdout.readline(), "the S3 server ended"
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                put = urllib.request.Request(f"{self.endpoint}/bench", method="PUT")
-                urllib.request.urlopen(put, timeout=5).close()
+                urllib.request.urlopen(f"{self.endpoint}/bench?list-type=2&max-keys=1", timeout=5).close()
                 return self
             except OSError:
                 assert time.monotonic() < until, "the S3 server does not answer"

@@ -2,8 +2,8 @@
 
     CLEW=target/release/clew .cache/python/bin/python benches/bench_corpora.py --corpora 10000
 
-It fills corpora of three retrievers over one folder, or with `--bucket` over an S3-compatible server (moto). It waits
-until all of them rest. Then some corpora are busy, and others, which rest, are searched for the first time. At last
+It fills corpora of three retrievers over one folder. With `--bucket`, the folder then becomes a bucket of an
+S3-compatible server (moto), over which a new cluster goes on. It waits until all of them rest. Then some corpora are busy, and others, which rest, are searched for the first time. At last
 nobody asks anything. It needs the Python packages of `tests/python/requirements.txt`, Redis and the embedding model
 that `make setup` installs, and the programs of all services beside `CLEW`. The documents are made up.
 """
@@ -11,6 +11,8 @@ that `make setup` installs, and the programs of all services beside `CLEW`. The 
 import argparse
 import concurrent.futures
 import contextlib
+import datetime
+import json
 import os
 import pathlib
 import random
@@ -189,11 +191,15 @@ def told(seconds):
     return f"median {statistics.median(ordered) * 1000:.0f} ms, 99th {last * 1000:.0f} ms, of {len(ordered)}"
 
 
+def make(cluster, options):
+    began = time.monotonic()
+    Corpora(cluster, options.corpora, options.documents).make_all()
+    tell(f"make {options.corpora} corpora and accept {options.documents} documents in each", f"{time.monotonic() - began:.0f} s")
+
+
 def measure(cluster, options):
     corpora, watched = Corpora(cluster, options.corpora, options.documents), Watched(cluster)
     began = time.monotonic()
-    corpora.make_all()
-    tell(f"make {options.corpora} corpora and accept {options.documents} documents in each", f"{time.monotonic() - began:.0f} s")
     corpora.wait_until_all_rest()
     tell("until all of them rest", f"{time.monotonic() - began:.0f} s")
     tell("memory of the largest retriever, all at rest", f"{watched.memory('VmRSS'):.0f} MiB")
@@ -230,22 +236,54 @@ def main():
     stubs = folder / "stubs"
     stubs.mkdir()
     generate(WORKSPACE / "proto", stubs)
-    with Bucket() if options.bucket else contextlib.nullcontext() as bucket:
-        cluster = Cluster(folder, "s3://bench/data" if bucket else folder / "data")
-        cluster.environment |= (bucket.settings() if bucket else {}) | {
-            "CLEW_ADMIN__LISTEN": "127.0.0.1:0",
-            "CLEW_RETRIEVER__REST_AFTER_SECS": str(REST_AFTER_SECS),
-        }
-        try:
-            cluster.start(["encoder", "generator", *["retriever"] * RETRIEVERS, "gateway"])
-            print("| | |\n|---|---|")
+    data = folder / "data"
+    print("| | |\n|---|---|")
+    if options.bucket:
+        # Written there one by one, they would take a Python program's time for a million requests.
+        with running(folder, data) as cluster:
+            make(cluster, options)
+        arrange_as_in_a_bucket(data / "corpora")
+        with Bucket(data) as bucket, running(folder, "s3://bench/data", bucket.settings()) as cluster:
             measure(cluster, options)
-            stuck = cluster.stop()
-            assert not stuck, f"not ended by themselves: {stuck}; see the logs in {folder}"
-            shutil.rmtree(folder)
-        finally:
-            for process in cluster.processes:
-                process.running.kill()
+    else:
+        with running(folder, data) as cluster:
+            make(cluster, options)
+            measure(cluster, options)
+    shutil.rmtree(folder)
+
+
+def arrange_as_in_a_bucket(corpora):
+    """In a bucket, the settings of a corpus are beside its prefix, and its shards below the time at which it was made."""
+    for corpus in corpora.iterdir():
+        file = corpus / "settings.json"
+        settings = json.loads(file.read_text())
+        made_at = datetime.datetime.fromisoformat(settings["created_at"])
+        micros = (made_at - datetime.datetime.fromtimestamp(0, datetime.timezone.utc)) // datetime.timedelta(microseconds=1)
+        register = {"state": "live", "format": settings.pop("format"), "settings": settings, "written_by": "bench"}
+        corpora.joinpath(f"{corpus.name}.json").write_text(json.dumps(register))
+        file.unlink()
+        shards = list(corpus.iterdir())
+        corpus.joinpath(str(micros)).mkdir()
+        for shard in shards:
+            shard.rename(corpus / str(micros) / shard.name)
+
+
+@contextlib.contextmanager
+def running(folder, data, settings=()):
+    """A cluster, which must end by itself."""
+    cluster = Cluster(folder, data)
+    cluster.environment |= dict(settings) | {
+        "CLEW_ADMIN__LISTEN": "127.0.0.1:0",
+        "CLEW_RETRIEVER__REST_AFTER_SECS": str(REST_AFTER_SECS),
+    }
+    try:
+        cluster.start(["encoder", "generator", *["retriever"] * RETRIEVERS, "gateway"])
+        yield cluster
+        stuck = cluster.stop()
+        assert not stuck, f"not ended by themselves: {stuck}; see the logs in {folder}"
+    finally:
+        for process in cluster.processes:
+            process.running.kill()
 
 
 if __name__ == "__main__":

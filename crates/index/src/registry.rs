@@ -35,8 +35,8 @@ enum Kind {
 }
 
 impl Registry {
-    /// Opens the registry of a data directory. Creates it if it does not exist, and finishes
-    /// deletions that were interrupted.
+    /// Opens the registry of a data directory. A folder is created if it does not exist, and
+    /// deletions that were interrupted there are finished.
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] and [`Error::DiskFull`] from the storage.
@@ -49,8 +49,21 @@ impl Registry {
     pub async fn open_place(place: &Storage) -> Result<Self> {
         Ok(Self(match place.kind() {
             storage::Kind::Folder(folder) => Kind::Folder(FolderRegistry::open(folder).await?),
-            storage::Kind::Objects(objects) => Kind::Objects(ObjectRegistry::open(objects).await?),
+            storage::Kind::Objects(objects) => Kind::Objects(ObjectRegistry::new(objects)),
         }))
+    }
+
+    /// Removes from a bucket what deletions that were interrupted and late writers left of deleted
+    /// corpora. It takes two requests for each corpus, one after the other, so that those who serve
+    /// do it in the background. A folder has no such leftovers once it is open.
+    ///
+    /// # Errors
+    /// Returns a storage error. What is left then is removed by the next call.
+    pub async fn remove_leftovers(&self) -> Result<()> {
+        match &self.0 {
+            Kind::Folder(_) => Ok(()),
+            Kind::Objects(registry) => registry.remove_leftovers().await,
+        }
     }
 
     /// Creates a corpus. Does not check the settings; see [`CorpusSettings::check`].

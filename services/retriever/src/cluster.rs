@@ -28,6 +28,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::grpc::shard_service::Shards;
+use crate::leftovers::remove_leftovers;
 use crate::seams::ShardSeams;
 use crate::shard::claim::{Claim, not_owner};
 use crate::shard::keeper::Keeper;
@@ -705,6 +706,7 @@ impl Actor for Owner {
             let inner = Arc::clone(&inner);
             tasks.spawn(async move { inner.finish_leaving(&key, &held).await });
         }
+        tasks.spawn(remove_leftovers(inner.registry.clone()));
         let mut waker = JoinSet::new();
         waker.spawn(wake(myself, Arc::clone(&inner)));
         let placed = Placed::new(inner.sharing.me.clone());

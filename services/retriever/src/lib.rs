@@ -19,6 +19,7 @@
 mod cluster;
 mod config;
 mod grpc;
+mod leftovers;
 mod local;
 mod role;
 mod runs;

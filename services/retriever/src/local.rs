@@ -17,6 +17,7 @@ use clew_runtime::deadline::within;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use crate::leftovers::remove_leftovers;
 use crate::local::lock::DirectoryLock;
 use crate::seams::ShardSeams;
 use crate::shard::claim::Claim;
@@ -112,8 +113,11 @@ impl LocalRetriever {
         }
         retriever.tell();
         let retriever = Arc::new(retriever);
-        let looking = look_after(Arc::downgrade(&retriever));
-        retriever.looking.lock().unwrap_or_else(PoisonError::into_inner).spawn(looking);
+        {
+            let mut looking = retriever.looking.lock().unwrap_or_else(PoisonError::into_inner);
+            looking.spawn(look_after(Arc::downgrade(&retriever)));
+            looking.spawn(remove_leftovers(retriever.registry.clone()));
+        }
         Ok(retriever)
     }
 

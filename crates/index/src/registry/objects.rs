@@ -7,8 +7,8 @@
 //!
 //! The shards of a corpus lie below a prefix of its name and its creation time, which is later for
 //! each new corpus of that name. So a process that still removes the objects of a deleted corpus,
-//! however late, does not touch those of a later one. Opening the registry removes the leftovers of
-//! such a process.
+//! however late, does not touch those of a later one. Each process that serves removes, in the
+//! background, what such a process left.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +31,7 @@ const REGISTER: &str = ".json";
 
 const READING: &str = "read the corpus' settings";
 const LISTING: &str = "list the corpora";
+const REMOVING: &str = "remove what deleted corpora left";
 
 /// Registry in an object store; see [`super::Registry`] for its functions.
 #[derive(Clone, Debug)]
@@ -90,21 +91,23 @@ impl Register {
 }
 
 impl ObjectRegistry {
-    pub async fn open(place: &Objects) -> Result<Self> {
-        let registry = Self { corpora: place.join(CORPORA), known: Arc::default() };
-        let names = registry.corpora.list("open the data directory").await?.prefixes;
-        // Prefixes that are no corpus name are not ours.
-        for name in names.iter().filter_map(|name| name.parse().ok()) {
-            registry.finish_deletions(&name).await?;
-        }
-        Ok(registry)
+    pub fn new(place: &Objects) -> Self {
+        Self { corpora: place.join(CORPORA), known: Arc::default() }
     }
 
-    /// Removes what is left of deleted corpora of that name.
-    async fn finish_deletions(&self, name: &CorpusName) -> Result<()> {
-        const DOING: &str = "finish the deletion of a corpus";
+    /// Removes what deleted corpora left, with two requests for each name that has objects.
+    pub async fn remove_leftovers(&self) -> Result<()> {
+        let names = self.corpora.list(REMOVING).await?.prefixes;
+        // Prefixes that are no corpus name are not ours.
+        for name in names.iter().filter_map(|name| name.parse().ok()) {
+            self.remove_leftovers_of(&name).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_leftovers_of(&self, name: &CorpusName) -> Result<()> {
         let corpora = self.corpora.join(name.as_str());
-        let found = corpora.list(DOING).await?.prefixes;
+        let found = corpora.list(REMOVING).await?.prefixes;
         // Read after the listing, so that a corpus which is created meanwhile is not in `found`.
         let register = match self.read(name).await {
             Ok(Some((register, _))) => register,
@@ -115,7 +118,7 @@ impl ObjectRegistry {
         };
         let kept = (register.state != State::Deleted).then(|| incarnation(&register.settings));
         for left in found.into_iter().filter(|found| Some(found) != kept.as_ref()) {
-            corpora.join(&left).remove_all(DOING).await?;
+            corpora.join(&left).remove_all(REMOVING).await?;
         }
         Ok(())
     }
@@ -393,7 +396,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_interrupted_deletion_left_is_removed_on_open_and_nothing_else() {
+    async fn what_an_interrupted_deletion_left_is_removed_and_nothing_else() {
         let store = Arc::new(InMemory::new());
         let corpora = registry(&store).await;
         let put = async |corpus: &CorpusSettings| {
@@ -414,7 +417,7 @@ mod tests {
         put(&settings("kept", 1)).await;
         put(&settings("kept", 2)).await;
         store.put(&"data/corpora/stray/1/x".into(), Bytes::new().into()).await.unwrap();
-        registry(&store).await;
+        registry(&store).await.remove_leftovers().await.unwrap();
         let left = objects(&store).await.into_iter().filter(|name| !name.ends_with(".json"));
         let expected = [
             "data/corpora/kept/2/shard-0/something",
