@@ -4,7 +4,7 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install docs demo cluster-demo test clients fault-test check style bench cluster-bench scale-bench load simulate proto \
+.PHONY: help setup build install docs demo cluster-demo test clients fault-test check style bench cluster-bench scale-bench screenshots load simulate proto \
 	config-reference openapi train train-check manifests deploy-check deploy-test gpu-programs gpu-day images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
@@ -111,6 +111,10 @@ scale-bench: setup ## Fill a shard with a million chunks and measure at 10,000, 
 	cargo build --release --workspace --bin clew --locked
 	$(RELEASE)/clew bench growth --sizes $(or $(SIZES),10000,100000,1000000) \
 		$(addprefix --folder=,$(FOLDER)) $(if $(TEXTS),--texts $(TEXTS))
+
+screenshots: build $(PYTHON_PACKAGES) ## Take the pictures of the console's pages for the documentation
+	@.setup/install tests
+	@CLEW=$(CLEW) $(PYTHON) tests/console/screenshots.py
 
 # `make load SCENARIOS="search-ladder tenant-storm"`. Without SCENARIOS, the short mixed one runs.
 load: build ## Measure a fresh server under load; reports go to .cache/load

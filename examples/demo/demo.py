@@ -2,9 +2,11 @@
 
 The documents are on every machine that built Clew: the Markdown files and doc comments of the crates
 in cargo's registry. `DEMO_SIZE=small` (the default) reads a dozen of them, about a million tokens;
-`DEMO_SIZE=full` reads all, about twenty million. With the argument `bench` it measures instead.
+`DEMO_SIZE=full` reads all, about twenty million. In a terminal it ends with a server whose console
+a browser can open. With the argument `bench` it measures instead.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -66,9 +68,15 @@ def main():
     print("\nRun `make demo` again: nothing is embedded a second time. Or ask something yourself:")
     program = os.path.relpath(os.environ["CLEW"])
     print(f"  {program} ask --data-dir {DATA} --corpus demo 'QUESTION'")
-    print("\nOr see what is remembered, and why it answers so, in a browser. Start the server:")
-    print(f"  {program} serve --data-dir {DATA}")
-    print("and open http://127.0.0.1:7422/corpora/demo/ask")
+    if sys.stdout.isatty():
+        print("\nOr see what it remembers, and why it answers so, in a browser: open")
+        print("http://127.0.0.1:7422/corpora/demo/ask   (Ctrl-C ends the server)", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            clew("serve")
+    else:
+        print("\nOr see what it remembers, and why it answers so, in a browser. Start the server:")
+        print(f"  {program} serve --data-dir {DATA}")
+        print("and open http://127.0.0.1:7422/corpora/demo/ask")
 
 
 if __name__ == "__main__":

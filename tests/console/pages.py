@@ -2,9 +2,9 @@
 
 It logs in, adds a document, searches, asks, opens a citation and compares what is marked with the stored bytes,
 corrects and forgets a turn. Then it looks at every page, narrow and wide, light and dark: none may scroll sideways,
-write to the console, load from elsewhere, run what a stored text says, or break a rule of axe. Run by
-`tests/end_to_end/console.rs`, first with `use` and then with `look`; by hand, with a key in `KEY` if the server asks
-for one:
+write to the console, load from elsewhere, run what a stored text says, or break a rule of axe. Of a cluster it drains
+a retriever. Run by `tests/end_to_end/console.rs`, with `use`, `look` and `look-on` in this order, and of a cluster with `drain`; by
+hand, with a key in `KEY` if the server asks for one:
 
     .cache/python/bin/python tests/console/pages.py http://127.0.0.1:7422 use
 """
@@ -18,6 +18,7 @@ import pathlib
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from selenium import webdriver
@@ -43,6 +44,8 @@ RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "
 COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 CORPUS = "notes"
 TEXT = "Backups of the database are kept for 35 days.\nThey are stored in Frankfurt – a café away."
+# A member of a cluster to drain, and one that stays.
+MEMBER, OTHER = "retriever-1", "retriever-0"
 QUESTION = "How long are backups of the database kept?"
 
 LOOK = """
@@ -199,10 +202,25 @@ def correct(person: Person) -> None:
     assert (receipt["turns"], receipt["user"], receipt["verified"]) == (1, "ada", True), receipt
 
 
-def pages() -> list[str]:
+def drain(person: Person) -> None:
+    person.go("/cluster")
+    person.find(f"button[aria-label='Drain {MEMBER}']").click()
+    person.until("the page asks whether to", lambda: f"drain={MEMBER}" in person.driver.current_url)
+    person.press("Drain it")
+
+    def is_draining() -> bool:
+        person.driver.refresh()
+        rows = person.driver.find_elements(By.CSS_SELECTOR, "main tr")
+        return any(MEMBER in row.text and "draining" in row.text for row in rows)
+
+    person.until("the member drains", is_draining)
+
+
+def pages() -> tuple[list[str], list[str]]:
+    """The pages in two parts, each of which is looked at in time also on a busy machine."""
     of = f"/corpora/{CORPUS}"
     asked = urlencode({"q": QUESTION})
-    return [
+    found = [
         "/",
         "/connect",
         of,
@@ -215,8 +233,17 @@ def pages() -> list[str]:
         f"{of}/document?id=nothing",
         f"{of}/search",
         f"{of}/search?q=backups&beside=sparse",
+    ]
+    derived = [
         f"{of}/ask",
         f"{of}/ask?{asked}&beside=naive",
+        f"{of}/ask?{asked}&strategy=memwalker",
+        f"{of}/graph",
+        f"{of}/graph?q=Frankfurt&hops=2",
+        f"{of}/graph?q=nobody",
+        f"{of}/graph?id=h",
+        f"{of}/tree",
+        f"{of}/tree?id=backups.md",
         f"{of}/users",
         f"{of}/user?user=ada",
         f"{of}/user?user=ada&q=where",
@@ -224,6 +251,7 @@ def pages() -> list[str]:
         f"{of}/failures",
         f"{of}/runs",
     ]
+    return found, derived
 
 
 def look(person: Person, path: str, axe: str) -> list[str]:
@@ -251,25 +279,45 @@ def look(person: Person, path: str, axe: str) -> list[str]:
     return faults
 
 
+def look_at(person: Person, paths: list[str]) -> list[str]:
+    axe = AXE.read_text()
+    return [fault for path in paths for fault in look(person, path, axe)]
+
+
+def do(person: Person, *steps: Callable[[Person], None]) -> None:
+    for step in steps:
+        started = time.monotonic()
+        step(person)
+        print(f"{step.__name__}: {time.monotonic() - started:.1f} s")
+
+
+def task_use(person: Person) -> list[str]:
+    do(person, log_in, add, search, ask, correct)
+    return []
+
+
+def task_look(part: int) -> Callable[[Person], list[str]]:
+    def look_at_part(person: Person) -> list[str]:
+        log_in(person)
+        return look_at(person, pages()[part])
+
+    return look_at_part
+
+
+def task_drain(person: Person) -> list[str]:
+    do(person, drain)
+    return look_at(person, ["/cluster", f"/cluster?drain={OTHER}"])
+
+
+TASKS = {"use": task_use, "look": task_look(0), "look-on": task_look(1), "drain": task_drain}
+
+
 def main() -> None:
-    if len(sys.argv) != 3 or sys.argv[2] not in ("use", "look"):
-        sys.exit("usage: pages.py URL use|look")
+    if len(sys.argv) != 3 or sys.argv[2] not in TASKS:
+        sys.exit(f"usage: pages.py URL {'|'.join(TASKS)}")
     if not AXE.is_file():
         sys.exit("there is no axe; `make setup` and then `.setup/install tests` install it")
-    axe = AXE.read_text()
-
-    def faults(driver: webdriver.Chrome) -> list[str]:
-        person = Person(driver, sys.argv[1])
-        log_in(person)
-        if sys.argv[2] == "look":
-            return [fault for path in pages() for fault in look(person, path, axe)]
-        for step in (add, search, ask, correct):
-            started = time.monotonic()
-            step(person)
-            print(f"{step.__name__}: {time.monotonic() - started:.1f} s")
-        return []
-
-    report(PATIENCE_FOR_ALL, faults)
+    report(PATIENCE_FOR_ALL, lambda driver: TASKS[sys.argv[2]](Person(driver, sys.argv[1])))
 
 
 if __name__ == "__main__":

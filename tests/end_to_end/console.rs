@@ -1,6 +1,8 @@
 //! Tests of the console on real servers: what each page answers, who may see it, and what it does
 //! with hostile texts. Chromium looks at every page by `tests/console/pages.py`.
 
+mod pictures;
+
 use std::process::Command;
 
 use clew_auth::ApiKey;
@@ -22,14 +24,20 @@ use crate::security::World;
 const HOSTILE: &str = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">\
      </textarea></div>&lt;b&gt; javascript:alert(1) \u{202e}desrever \u{0}\r\n'; rm -rf / #";
 
+/// Bytes of a text that is one line and one word.
+const LINE_BYTES: usize = 1 << 20;
+
 /// Every page of a corpus, and the others.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 13] = [
     "/",
     "/connect",
     "/corpora/notes",
     "/corpora/notes/documents",
     "/corpora/notes/search?q=bees&beside=dense-exact",
     "/corpora/notes/ask?q=What+is+sold+in+spring%3F",
+    "/corpora/notes/graph",
+    "/corpora/notes/graph?q=Bees",
+    "/corpora/notes/tree",
     "/corpora/notes/users",
     "/corpora/notes/failures",
     "/corpora/notes/runs",
@@ -364,11 +372,21 @@ async fn a_login_is_sealed_and_opens_what_its_key_opens() {
     let refused = browser.post("/corpora/notes/forget", &[("id", "d0"), ("confirm", "yes")]);
     assert_eq!(refused.status, 403, "{refused:?}");
     // A label that is not held: the document is nowhere.
-    for path in ["/documents", "/search?q=zanzibar", "/ask?q=zanzibar%3F", "/failures"] {
+    for path in [
+        "/documents",
+        "/search?q=zanzibar",
+        "/ask?q=zanzibar%3F",
+        "/graph",
+        "/graph?id=salaries&version=1",
+        "/tree",
+        "/failures",
+    ] {
         let page = browser.get(&format!("/corpora/notes{path}"));
         assert!(page.status == 200 && !page.has("salaries"), "{path}: {page:?}");
     }
     assert_eq!(browser.get("/corpora/notes/document?id=salaries").status, 404);
+    let tree = browser.get("/corpora/notes/tree?id=salaries");
+    assert!(tree.has("No tree is built yet") && !tree.has("zanzibar"), "{tree:?}");
 
     let held = browser.cookie.clone().unwrap();
     let last = if held.ends_with('A') { "B" } else { "A" };
@@ -416,7 +434,7 @@ async fn the_console_is_where_it_is_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_of_a_cluster_is_shown_and_drained() {
+async fn a_node_of_a_cluster_is_shown_and_drained_in_a_browser() {
     let settings = vec![("CLEW_HTTP__LISTEN", "127.0.0.1:0".to_owned())];
     let cluster = Cluster::start_with(2, settings).await;
     let home = Home::new();
@@ -426,14 +444,7 @@ async fn a_node_of_a_cluster_is_shown_and_drained() {
     for part in ["gateway-0", "retriever-0", "encoder-0", "What runs", "serving"] {
         assert!(page.has(part), "no {part}: {page:?}");
     }
-    let asked = browser.get("/cluster?drain=retriever-1");
-    assert!(asked.has("Drain it"), "{asked:?}");
-    let drained = browser.post("/cluster", &[("node", "retriever-1")]);
-    assert_eq!((drained.status, drained.header("location")), (303, Some("/cluster")));
-    crate::harness::eventually("the member drains", async || {
-        browser.get("/cluster").has("draining").then_some(())
-    })
-    .await;
+    a_person_finds_nothing_to_complain_of(cluster.gateway(), "drain", None);
     cluster.stop();
 }
 
@@ -460,14 +471,22 @@ async fn a_browser_finds_every_page_in_order() {
     let notes = create(&client, "notes").await;
     let hostile =
         Document { title: HOSTILE.replace(['\0', '\r', '\n'], " "), ..document("h", HOSTILE) };
-    let long = document("long line", "ab".repeat(32 << 10));
+    let long = document("long line", "ab".repeat(LINE_BYTES / 2));
     remember(&client, &notes, vec![hostile, long]).await;
     tell(&client, "ada", &[(Role::User, "I live in Porto."), (Role::User, HOSTILE)]).await;
-    for what in ["use", "look"] {
-        let mut pages = python("tests/console/pages.py");
-        pages.args([&server.http(), what]).env("KEY", key.reveal());
-        let done = Ran::of(pages);
-        assert_eq!(done.code, Some(0), "{what}: {}\n{}", done.stdout, done.stderr);
-        assert!(done.stdout.ends_with("all is well\n"), "{what}: {}", done.stdout);
+    for task in ["use", "look", "look-on"] {
+        a_person_finds_nothing_to_complain_of(&server, task, Some(&key));
     }
+}
+
+/// Uses a console in Chromium (`tests/console/pages.py`).
+fn a_person_finds_nothing_to_complain_of(server: &Server, task: &str, key: Option<&ApiKey>) {
+    let mut pages = python("tests/console/pages.py");
+    pages.args([&server.http(), task]);
+    if let Some(key) = key {
+        pages.env("KEY", key.reveal());
+    }
+    let done = Ran::of(pages);
+    assert_eq!(done.code, Some(0), "{task}: {}\n{}", done.stdout, done.stderr);
+    assert!(done.stdout.ends_with("all is well\n"), "{task}: {}", done.stdout);
 }

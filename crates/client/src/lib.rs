@@ -833,7 +833,8 @@ impl Client {
         parent: Option<&TreeNodeId>,
     ) -> Result<Partial<Vec<TreeNode>>, Error> {
         let parent = parent.map(convert_memory::node_id_to_wire);
-        let request = memory::ReadTreeRequest { corpus: corpus.to_string(), parent };
+        let request =
+            memory::ReadTreeRequest { corpus: corpus.to_string(), parent, ..Default::default() };
         let read = self.memories.clone().read_tree(self.request(request)).await.map_err(failed)?;
         convert_memory::tree_nodes_from_wire(read.into_inner())
     }
@@ -862,7 +863,8 @@ impl Client {
         query: &GraphQuery,
     ) -> Result<Partial<Subgraph>, Error> {
         let query = Some(convert_memory::graph_query_to_wire(query));
-        let request = memory::ReadGraphRequest { corpus: corpus.to_string(), query };
+        let request =
+            memory::ReadGraphRequest { corpus: corpus.to_string(), query, ..Default::default() };
         let read = self.memories.clone().read_graph(self.request(request)).await.map_err(failed)?;
         convert_memory::read_graph_from_wire(read.into_inner())
     }

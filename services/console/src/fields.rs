@@ -32,6 +32,11 @@ impl Fields {
         found.map_or("", |(_, value)| value)
     }
 
+    /// Returns all values of a field as they were sent.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(named, _)| named == name).map(|(_, value)| value.as_str())
+    }
+
     /// Returns whether a field was sent with a value.
     pub fn has(&self, name: &str) -> bool {
         !self.get(name).is_empty()
@@ -87,6 +92,8 @@ mod tests {
         assert_eq!(read.number::<u32>("empty").unwrap(), None);
         assert_eq!(read.number::<u32>("id").unwrap_err().fields_at_fault(), ["id"]);
         assert!(!read.has("empty") && !read.has("absent") && read.has("k"));
+        let read = Fields::read(b"a=1&b=2&a=%203");
+        assert_eq!(read.all("a").collect::<Vec<_>>(), ["1", " 3"]);
     }
 
     #[test]

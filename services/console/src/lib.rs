@@ -16,12 +16,16 @@ mod console;
 mod failed;
 mod fields;
 mod page;
+mod paging;
+mod picture;
 mod protected;
 mod sealing;
 mod shell;
 mod steps;
+mod structure;
 mod table;
 mod text;
+mod timeline;
 mod visitor;
 
 use std::sync::Arc;
@@ -63,6 +67,8 @@ pub fn routes(services: Services, config: &ConsoleConfig, place: Place) -> Resul
         .route(&of_corpus("/search"), get(page::search::show))
         .route(&of_corpus("/ask"), get(page::ask::show))
         .route(&of_corpus("/ask/stream"), get(page::ask::stream))
+        .route(&of_corpus("/graph"), get(page::graph::show))
+        .route(&of_corpus("/tree"), get(page::tree::show))
         .route(&of_corpus("/users"), get(page::users::show))
         .route(&of_corpus("/user"), get(page::user::show))
         .route(&of_corpus("/user/turn"), post(page::user::correct))

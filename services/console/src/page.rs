@@ -9,10 +9,12 @@ pub(crate) mod document;
 pub(crate) mod documents;
 pub(crate) mod failures;
 pub(crate) mod forget;
+pub(crate) mod graph;
 pub(crate) mod login;
 pub(crate) mod overview;
 pub(crate) mod runs;
 pub(crate) mod search;
+pub(crate) mod tree;
 pub(crate) mod user;
 pub(crate) mod users;
 

@@ -17,17 +17,21 @@ pub(crate) enum Tab {
     Documents,
     Search,
     Ask,
+    Graph,
+    Tree,
     Users,
     Failures,
     Runs,
 }
 
 impl Tab {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Corpus,
         Self::Documents,
         Self::Search,
         Self::Ask,
+        Self::Graph,
+        Self::Tree,
         Self::Users,
         Self::Failures,
         Self::Runs,
@@ -40,6 +44,8 @@ impl Tab {
             Self::Documents => ("documents", "Documents"),
             Self::Search => ("search", "Search"),
             Self::Ask => ("ask", "Ask"),
+            Self::Graph => ("graph", "Graph"),
+            Self::Tree => ("tree", "Tree"),
             Self::Users => ("users", "Users"),
             Self::Failures => ("failures", "What fails"),
             Self::Runs => ("runs", "Runs"),

@@ -76,7 +76,12 @@ pub(crate) fn day(time: Option<&Timestamp>) -> String {
 
 /// Returns how long something took.
 pub(crate) fn took(duration: Option<&Duration>) -> String {
-    let millis = duration.map_or(0.0, |d| d.seconds as f64 * 1e3 + f64::from(d.nanos) / 1e6);
+    lasted(duration.and_then(|duration| (*duration).try_into().ok()).unwrap_or_default())
+}
+
+/// Returns how long something lasted.
+pub(crate) fn lasted(duration: std::time::Duration) -> String {
+    let millis = duration.as_secs_f64() * 1e3;
     if millis < 1000.0 { format!("{millis:.1} ms") } else { format!("{:.2} s", millis / 1e3) }
 }
 

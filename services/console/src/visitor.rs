@@ -11,6 +11,7 @@ use clew_client::Client;
 use clew_core::CorpusName;
 use clew_http::CallHeaders;
 use clew_proto::auth::v1::{Scope, WhoAmIResponse};
+use clew_proto::query::v1::Place;
 use url::form_urlencoded::byte_serialize;
 
 use crate::console::Console;
@@ -83,10 +84,29 @@ impl Visitor {
     pub fn of(&self, corpus: &CorpusName, page: &str, fields: &[(&str, &str)]) -> String {
         let corpus: String = byte_serialize(corpus.as_str().as_bytes()).collect();
         let slash = if page.is_empty() { "" } else { "/" };
+        self.asking(&format!("/corpora/{corpus}{slash}{page}"), fields)
+    }
+
+    /// Returns the address of a page, for a path that begins with a slash, with the fields that
+    /// have a value as its query.
+    pub fn asking(&self, path: &str, fields: &[(&str, &str)]) -> String {
         let fields: Vec<_> =
             fields.iter().copied().filter(|(_, value)| !value.is_empty()).collect();
         let mark = if fields.is_empty() { "" } else { "?" };
-        self.at(&format!("/corpora/{corpus}{slash}{page}{mark}{}", query(&fields)))
+        self.at(&format!("{path}{mark}{}", query(&fields)))
+    }
+
+    /// Returns the address of a document's page at which a place of it is marked.
+    pub fn of_place(&self, corpus: &CorpusName, place: &Place) -> String {
+        let span = place.span.unwrap_or_default();
+        let [version, start, end] = [place.version, span.start, span.end].map(|n| n.to_string());
+        let fields = [
+            ("id", place.document_id.as_str()),
+            ("version", &version),
+            ("start", &start),
+            ("end", &end),
+        ];
+        format!("{}#cited", self.of(corpus, "document", &fields))
     }
 }
 

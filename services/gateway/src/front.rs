@@ -88,6 +88,9 @@ impl HttpListener {
         }
         let scheme = if tls.is_some() { "https" } else { "http" };
         eprintln!("HTTP and JSON on {scheme}://{address}");
+        if console.enabled {
+            eprintln!("console on {scheme}://{address}{}/", console.base_path);
+        }
         let (stop, stopped) = oneshot::channel::<()>();
         let mut serving = tokio::spawn(async move {
             // A sender that is dropped stops it just the same.

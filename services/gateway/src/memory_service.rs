@@ -11,7 +11,7 @@ use clew_core::{
 };
 use clew_graph::PathLimits;
 use clew_proto::convert::corpus_name;
-use clew_proto::convert::memory as convert;
+use clew_proto::convert::memory::{self as convert, AskedNodes};
 use clew_proto::convert::query::shards_to_wire;
 use clew_proto::memory::v1 as wire;
 use clew_proto::memory::v1::memory_service_server::MemoryService;
@@ -57,11 +57,12 @@ impl Memories {
     ) -> Result<wire::ReadTreeResponse, Error> {
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
-        let (corpus, parent) = convert::read_tree_from_wire(request.into_inner())?;
+        let (corpus, nodes) = convert::read_tree_from_wire(request.into_inner())?;
         let memory = self.memory(&caller, corpus.as_str(), deadline).await?;
-        let nodes = match parent {
-            Some(parent) => memory.children(&parent, None, deadline).await?,
-            None => memory.all_tops(&[], None, deadline).await?,
+        let nodes = match nodes {
+            AskedNodes::Tops => memory.all_tops(&[], None, deadline).await?,
+            AskedNodes::Root(document) => memory.roots(vec![document], None, deadline).await?,
+            AskedNodes::Children(parent) => memory.children(&parent, None, deadline).await?,
         };
         Ok(convert::tree_nodes_to_wire(nodes))
     }
@@ -72,12 +73,16 @@ impl Memories {
     ) -> Result<wire::ReadGraphResponse, Error> {
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
-        let request = request.into_inner();
-        let query = request.query.unwrap_or_default();
-        let query = convert::graph_query_from_wire(query, &self.backends.limits)?;
-        let memory = self.memory(&caller, &request.corpus, deadline).await?;
+        let asked = convert::asked_graph_from_wire(request.into_inner(), &self.backends.limits)?;
+        let (corpus, query, with_quotes) = asked;
+        let memory = self.memory(&caller, corpus.as_str(), deadline).await?;
         let graph = memory.subgraph(&query, deadline).await?;
-        Ok(convert::read_graph_to_wire(graph))
+        let quotes = match with_quotes {
+            true => memory.quotes(&graph.found.relations, deadline).await?,
+            false => Partial::default(),
+        };
+        let graph = graph.missing(quotes.shards_missing);
+        Ok(convert::read_graph_to_wire(graph, quotes.found))
     }
 
     async fn find_paths(

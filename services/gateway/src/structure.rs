@@ -7,9 +7,9 @@ use std::time::Instant;
 use async_trait::async_trait;
 use clew_core::{
     Account, ChunkId, Corpus, DocumentId, DocumentStatus, Documents, Error, ErrorKind, Evidence,
-    Filter, GraphMemory, GraphQuery, Grouping, ListQuery, Partial, Query, Retriever, SegmentId,
-    ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeNodeId, TreeQuery, WantedNodes,
-    WholeDocument,
+    Filter, GraphMemory, GraphQuery, Grouping, ListQuery, Partial, Query, RelationEdge, Retriever,
+    SegmentId, ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeNodeId, TreeQuery,
+    WantedNodes, WholeDocument,
 };
 use clew_runtime::timing::{Part, measured};
 use futures::future::try_join_all;
@@ -95,12 +95,15 @@ impl CorpusStructure {
         Ok(tops.map(|tops| tops.into_iter().flatten().collect()))
     }
 
-    async fn roots(
+    /// Returns the roots of the trees of documents, with the vectors of `encoder`. Leaves out
+    /// documents without a tree.
+    pub(crate) async fn roots(
         &self,
         documents: Vec<DocumentId>,
         encoder: Option<&str>,
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error> {
+        self.check()?;
         let by_shard = &self.by_shard(documents, |document| document);
         let deadline = self.shards.deadline(deadline);
         let roots = self.shards.ask(
@@ -116,6 +119,32 @@ impl CorpusStructure {
             let mut roots: Vec<TreeNode> = roots.into_iter().flatten().collect();
             roots.sort_by(|a, b| a.documents.cmp(&b.documents));
             roots
+        }))
+    }
+
+    /// Returns the texts that state relations, in their order. A text is empty if its document was
+    /// replaced or forgotten since the relation was read, or if its shard does not answer.
+    pub(crate) async fn quotes(
+        &self,
+        relations: &[RelationEdge],
+        deadline: Instant,
+    ) -> Result<Partial<Vec<String>>, Error> {
+        let ids: BTreeSet<&SegmentId> =
+            relations.iter().map(|relation| &relation.segment).collect();
+        let ids: Vec<SegmentId> = ids.into_iter().cloned().collect();
+        let read = self.segments(&ids, deadline).await?;
+        Ok(read.map(|read| {
+            let segments: HashMap<SegmentId, Evidence> = read.into_iter().collect();
+            let quote = |relation: &RelationEdge| {
+                let segment = segments.get(&relation.segment)?;
+                let Span { start, end } = relation.evidence;
+                let within = |byte: usize| byte.checked_sub(segment.span.start);
+                segment.text.get(within(start)?..within(end)?)
+            };
+            relations
+                .iter()
+                .map(|relation| quote(relation).unwrap_or_default().to_owned())
+                .collect()
         }))
     }
 

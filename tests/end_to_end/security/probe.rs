@@ -260,12 +260,21 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
         ),
         (
             "/clew.memory.v1.MemoryService/ReadTree",
-            memory::ReadTreeRequest { corpus: corpus(), parent: foreign.node.clone() }
-                .encode_to_vec(),
+            memory::ReadTreeRequest {
+                corpus: corpus(),
+                parent: foreign.node.clone(),
+                ..Default::default()
+            }
+            .encode_to_vec(),
         ),
         (
             "/clew.memory.v1.MemoryService/ReadTree",
-            memory::ReadTreeRequest { corpus: corpus(), parent: None }.encode_to_vec(),
+            memory::ReadTreeRequest { corpus: corpus(), ..Default::default() }.encode_to_vec(),
+        ),
+        (
+            "/clew.memory.v1.MemoryService/ReadTree",
+            memory::ReadTreeRequest { corpus: corpus(), document_id: id(), ..Default::default() }
+                .encode_to_vec(),
         ),
         (
             "/clew.memory.v1.MemoryService/ReadGraph",
@@ -278,6 +287,7 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
                     hops: 2,
                     ..Default::default()
                 }),
+                with_quotes: true,
             }
             .encode_to_vec(),
         ),
@@ -507,7 +517,7 @@ async fn furnish(acme: &Client, wire: &Services, corpus: &CorpusName) -> Foreign
     let reported = "/clew.ingest.v1.IngestService/ReportRun";
     call(wire, reported, report.encode_to_vec()).await.unwrap();
     let tops = crate::harness::eventually("there is a tree", async || {
-        let read = memory::ReadTreeRequest { corpus: corpus.to_string(), parent: None };
+        let read = memory::ReadTreeRequest { corpus: corpus.to_string(), ..Default::default() };
         let read = call(wire, "/clew.memory.v1.MemoryService/ReadTree", read.encode_to_vec()).await;
         let nodes = memory::ReadTreeResponse::decode(&*read.ok()?).unwrap().nodes;
         (!nodes.is_empty()).then_some(nodes)
@@ -515,7 +525,11 @@ async fn furnish(acme: &Client, wire: &Services, corpus: &CorpusName) -> Foreign
     .await;
     let query =
         memory::GraphQuery { texts: vec!["Quetzal".to_owned()], hops: 1, ..Default::default() };
-    let read = memory::ReadGraphRequest { corpus: corpus.to_string(), query: Some(query) };
+    let read = memory::ReadGraphRequest {
+        corpus: corpus.to_string(),
+        query: Some(query),
+        ..Default::default()
+    };
     let graph =
         call(wire, "/clew.memory.v1.MemoryService/ReadGraph", read.encode_to_vec()).await.unwrap();
     let graph = memory::ReadGraphResponse::decode(&*graph).unwrap().graph.unwrap();

@@ -242,7 +242,7 @@ impl Document {
     /// Returns the entities of segments that overlap `place`. An empty place overlaps the segment
     /// that contains it.
     pub fn entities_at(&self, place: Span) -> impl Iterator<Item = u32> {
-        let end = place.end.max(place.start + 1);
+        let end = place.end.max(place.start.saturating_add(1));
         self.mentions.iter().filter_map(move |mention| {
             let (_, span) = self.segments.get(mention.segment as usize)?;
             (span.start < end && place.start < span.end).then_some(mention.entity)

@@ -190,7 +190,7 @@ fn a_part_grows_by_hops_from_texts_entities_and_places() {
     let places = vec![place("naxos", 1, Span::new(50, 51))];
     let there = graph.subgraph(&GraphQuery { places, ..around(&[], 0) });
     assert_eq!(keys(&there.seeds), ["ariadne", "dionysus", "theseus"]);
-    for (version, at) in [(2, 0), (1, SEGMENT_BYTES)] {
+    for (version, at) in [(2, 0), (1, SEGMENT_BYTES), (1, usize::MAX)] {
         let places = vec![place("naxos", version, Span::new(at, at))];
         assert_eq!(graph.subgraph(&GraphQuery { places, ..around(&[], 0) }), Subgraph::default());
     }

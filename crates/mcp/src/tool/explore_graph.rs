@@ -38,7 +38,11 @@ pub(super) async fn run(
         describe: true,
         ..GraphQuery::default()
     };
-    let request = ReadGraphRequest { corpus: corpus.to_string(), query: Some(query) };
+    let request = ReadGraphRequest {
+        corpus: corpus.to_string(),
+        query: Some(query),
+        ..ReadGraphRequest::default()
+    };
     let read = caller.memories().read_graph(caller.request(request)).await;
     let read = read.map_err(|status| caller.failed(&status))?.into_inner();
     let is_whole = read.shards_missing.is_empty();

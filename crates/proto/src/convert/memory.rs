@@ -1,9 +1,10 @@
 //! Conversions of the messages of `clew.memory.v1`.
 
 use clew_core::{
-    CorpusName, CorpusTreeKey, EntityKey, EntityNode, Error, Evidence, GraphQuery, Like, Limits,
-    MemoryFailure, MemoryModelIdentity, MemoryPart, MemoryRecord, Partial, RelationEdge, SegmentId,
-    ShardIndex, Signs, Span, Subgraph, TreeNode, TreeNodeId, Version, Violations,
+    CorpusName, CorpusTreeKey, DocumentId, EntityKey, EntityNode, Error, Evidence, GraphQuery,
+    Like, Limits, MemoryFailure, MemoryModelIdentity, MemoryPart, MemoryRecord, Partial,
+    RelationEdge, SegmentId, ShardIndex, Signs, Span, Subgraph, TreeNode, TreeNodeId, Version,
+    Violations,
 };
 
 use crate::convert::graph_builder::{kind_from_wire, kind_to_wire};
@@ -21,8 +22,21 @@ const DEFAULT_MOST: usize = 100;
 const MOST: u32 = 10_000;
 /// Maximum bytes of a model's fingerprint.
 const FINGERPRINT_BYTES: usize = 64;
+/// Maximum number of relations that come with their quotes.
+const MOST_QUOTED: usize = 1000;
 /// Maximum number of edges that a part of a graph reaches beyond its seeds.
 const MOST_HOPS: u32 = 8;
+
+/// Nodes of a tree that a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AskedNodes {
+    /// The nodes at the top.
+    Tops,
+    /// The root of a document's tree.
+    Root(DocumentId),
+    /// The children of a node.
+    Children(TreeNodeId),
+}
 
 /// Converts the record of a compressed memory for the wire.
 pub fn record_to_wire(record: MemoryRecord) -> wire::CompressedMemory {
@@ -322,7 +336,7 @@ pub fn entity_to_wire(entity: EntityNode) -> wire::Entity {
     }
 }
 
-/// Converts a relation for the wire.
+/// Converts a relation for the wire, without a quote.
 pub fn relation_to_wire(relation: RelationEdge) -> wire::Relation {
     wire::Relation {
         head: relation.head.0,
@@ -330,6 +344,7 @@ pub fn relation_to_wire(relation: RelationEdge) -> wire::Relation {
         tail: relation.tail.0,
         segment: Some(segment_id_to_wire(&relation.segment)),
         evidence: Some(span_to_wire(relation.evidence)),
+        quote: String::new(),
     }
 }
 
@@ -380,12 +395,37 @@ pub fn subgraph_to_wire(graph: Subgraph) -> wire::Subgraph {
     }
 }
 
-/// Converts a part of a graph for the wire, with the shards that did not answer.
-pub fn read_graph_to_wire(graph: Partial<Subgraph>) -> wire::ReadGraphResponse {
-    wire::ReadGraphResponse {
-        shards_missing: shards_to_wire(&graph.shards_missing),
-        graph: Some(subgraph_to_wire(graph.found)),
+/// Converts a part of a graph for the wire, with the shards that did not answer. `quotes` are the
+/// texts that state its relations, one for each or none at all.
+pub fn read_graph_to_wire(
+    graph: Partial<Subgraph>,
+    quotes: Vec<String>,
+) -> wire::ReadGraphResponse {
+    let shards_missing = shards_to_wire(&graph.shards_missing);
+    let mut graph = subgraph_to_wire(graph.found);
+    for (relation, quote) in graph.relations.iter_mut().zip(quotes) {
+        relation.quote = quote;
     }
+    wire::ReadGraphResponse { graph: Some(graph), shards_missing }
+}
+
+/// Returns what a ReadGraph request asks for, checked against `limits`: the name of the corpus, the
+/// query, and whether each relation comes with the text that states it.
+///
+/// # Errors
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
+pub fn asked_graph_from_wire(
+    request: wire::ReadGraphRequest,
+    limits: &Limits,
+) -> Result<(CorpusName, GraphQuery, bool), Error> {
+    let corpus = corpus_name(&request.corpus)?;
+    let query = graph_query_from_wire(request.query.unwrap_or_default(), limits)?;
+    if request.with_quotes && query.most_relations > MOST_QUOTED {
+        let got = query.most_relations;
+        let problem = format!("expected at most {MOST_QUOTED} relations with quotes, got {got}");
+        return Err(Error::invalid("query.most_relations", problem));
+    }
+    Ok((corpus, query, request.with_quotes))
 }
 
 /// Converts a part of a graph from the wire, with the shards that did not answer.
@@ -443,26 +483,35 @@ pub fn subgraph_from_wire(graph: wire::Subgraph) -> Result<Subgraph, Error> {
     })
 }
 
-/// Returns the corpus of a ReadTree request, and the node whose children it asks for; `None` for
-/// the nodes at the top.
+/// Returns the corpus of a ReadTree request, and the nodes that it asks for.
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] naming every invalid field.
 pub fn read_tree_from_wire(
     request: wire::ReadTreeRequest,
-) -> Result<(CorpusName, Option<TreeNodeId>), Error> {
+) -> Result<(CorpusName, AskedNodes), Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    let parent = request.parent.map(|parent| node_id_from_wire("parent", parent));
-    let parent = parent.and_then(|parent| violations.take(parent));
+    let nodes = violations.take(asked_nodes_from_wire(request.parent, &request.document_id));
     violations.into_result()?;
-    let corpus = corpus.ok_or_else(|| Error::internal("a field was neither taken nor refused"))?;
-    Ok((corpus, parent))
+    corpus.zip(nodes).ok_or_else(|| Error::internal("a field was neither taken nor refused"))
+}
+
+fn asked_nodes_from_wire(
+    parent: Option<wire::NodeId>,
+    document: &str,
+) -> Result<AskedNodes, Error> {
+    match (parent, document) {
+        (None, "") => Ok(AskedNodes::Tops),
+        (None, document) => Ok(AskedNodes::Root(document_id("document_id", document)?)),
+        (Some(parent), "") => Ok(AskedNodes::Children(node_id_from_wire("parent", parent)?)),
+        (Some(_), _) => Err(Error::invalid("document_id", "expected nothing beside `parent`")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{DocumentId, DocumentRange, EntityKind, Span};
+    use clew_core::{DocumentRange, EntityKind, Span};
 
     use super::*;
 
@@ -532,6 +581,43 @@ mod tests {
             is_being_built: true,
         };
         assert_eq!(subgraph_from_wire(subgraph_to_wire(graph.clone())).unwrap(), graph);
+        let quoted = read_graph_to_wire(Partial::whole(graph), vec!["Ada met Bob.".to_owned()]);
+        assert_eq!(quoted.graph.unwrap().relations[0].quote, "Ada met Bob.");
+    }
+
+    #[test]
+    fn relations_with_quotes_are_held_to_a_limit_of_their_own() {
+        let ask = |most_relations: usize, with_quotes| {
+            let most_relations = u32::try_from(most_relations).unwrap();
+            let query = Some(wire::GraphQuery { most_relations, ..Default::default() });
+            let request = wire::ReadGraphRequest { corpus: "notes".to_owned(), query, with_quotes };
+            asked_graph_from_wire(request, &Limits::default())
+        };
+        assert!(ask(MOST_QUOTED, true).unwrap().2);
+        assert!(!ask(MOST_QUOTED + 1, false).unwrap().2);
+        let refused = ask(MOST_QUOTED + 1, true).unwrap_err();
+        assert_eq!(refused.fields_at_fault(), ["query.most_relations"]);
+    }
+
+    #[test]
+    fn a_tree_is_asked_for_its_tops_a_root_or_children() {
+        let parent = TreeNodeId::Document {
+            document_id: id("a"),
+            version: Version(4),
+            level: 1,
+            ordinal: 3,
+        };
+        let ask = |parent: Option<&TreeNodeId>, document: &str| {
+            read_tree_from_wire(wire::ReadTreeRequest {
+                corpus: "notes".to_owned(),
+                parent: parent.map(node_id_to_wire),
+                document_id: document.to_owned(),
+            })
+        };
+        assert_eq!(ask(None, "").unwrap().1, AskedNodes::Tops);
+        assert_eq!(ask(None, "a").unwrap().1, AskedNodes::Root(id("a")));
+        assert_eq!(ask(Some(&parent), "").unwrap().1, AskedNodes::Children(parent.clone()));
+        assert_eq!(ask(Some(&parent), "a").unwrap_err().fields_at_fault(), ["document_id"]);
     }
 
     #[test]

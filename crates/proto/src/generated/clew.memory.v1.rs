@@ -82,6 +82,10 @@ pub struct ReadTreeRequest {
     /// Node whose children are wanted; absent means the nodes at the top.
     #[prost(message, optional, tag = "2")]
     pub parent: ::core::option::Option<NodeId>,
+    /// Id of the document whose root is wanted, which covers all its text; not with `parent`. There is none if the
+    /// document does not exist or its tree is not built yet.
+    #[prost(string, tag = "3")]
+    pub document_id: ::prost::alloc::string::String,
 }
 /// Response of ReadTree.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -162,6 +166,9 @@ pub struct Relation {
     /// Byte range of the document's text that states it.
     #[prost(message, optional, tag = "5")]
     pub evidence: ::core::option::Option<super::super::query::v1::Span>,
+    /// The text of that range, if it was asked for. Empty if the document was replaced or forgotten meanwhile.
+    #[prost(string, tag = "6")]
+    pub quote: ::prost::alloc::string::String,
 }
 /// Query for a part of a graph: the seeds, and what is around them.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -235,6 +242,9 @@ pub struct ReadGraphRequest {
     /// Query for the part of the graph.
     #[prost(message, optional, tag = "2")]
     pub query: ::core::option::Option<GraphQuery>,
+    /// Whether each relation comes with the text that states it. Then `query.most_relations` is at most 1000.
+    #[prost(bool, tag = "3")]
+    pub with_quotes: bool,
 }
 /// Response of ReadGraph.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -546,8 +556,8 @@ pub mod memory_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Returns nodes of the tree: those at the top, or the children of one. Fails with INVALID_ARGUMENT, NOT_FOUND,
-        /// FAILED_PRECONDITION, UNAVAILABLE, DEADLINE_EXCEEDED.
+        /// Returns nodes of the tree: those at the top, the children of one, or the root of a document. Fails with
+        /// INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, UNAVAILABLE, DEADLINE_EXCEEDED.
         pub async fn read_tree(
             &mut self,
             request: impl tonic::IntoRequest<super::ReadTreeRequest>,
@@ -689,8 +699,8 @@ pub mod memory_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with MemoryServiceServer.
     #[async_trait]
     pub trait MemoryService: std::marker::Send + std::marker::Sync + 'static {
-        /// Returns nodes of the tree: those at the top, or the children of one. Fails with INVALID_ARGUMENT, NOT_FOUND,
-        /// FAILED_PRECONDITION, UNAVAILABLE, DEADLINE_EXCEEDED.
+        /// Returns nodes of the tree: those at the top, the children of one, or the root of a document. Fails with
+        /// INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, UNAVAILABLE, DEADLINE_EXCEEDED.
         async fn read_tree(
             &self,
             request: tonic::Request<super::ReadTreeRequest>,

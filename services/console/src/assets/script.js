@@ -1,5 +1,5 @@
-// The console's only script: answers as they come, copying, and files into the form. Every page
-// works without it.
+// The console's only script: answers as they come, copying, files into the form, and pictures that
+// are moved and enlarged. Every page works without it.
 
 /** Puts a button that copies it below each text to copy. */
 function offerCopies(root) {
@@ -18,6 +18,64 @@ function offerCopies(root) {
       }
     });
     text.after(button);
+  }
+}
+
+/** Lets people enlarge each picture, by buttons and by the wheel with Ctrl, and drag it. It scrolls without that. */
+function offerMoving(root) {
+  for (const picture of root.querySelectorAll("[data-picture]")) {
+    const view = picture.querySelector(".view");
+    const drawn = view.querySelector("svg");
+    const [width, height] = ["width", "height"].map((side) => Number(drawn.getAttribute(side)));
+    let scale = 1;
+    /** Shows the picture at a scale. The place at (x, y) of the view stays where it is. */
+    const show = (wanted, x = view.clientWidth / 2, y = view.clientHeight / 2) => {
+      const from = scale;
+      scale = Math.min(4, Math.max(0.1, wanted));
+      const [left, top] = [view.scrollLeft + x, view.scrollTop + y].map((place) => (place / from) * scale);
+      drawn.setAttribute("width", width * scale);
+      drawn.setAttribute("height", height * scale);
+      view.scrollTo(left - x, top - y);
+    };
+    const buttons = element("div", "", "line");
+    const offer = (name, act) => {
+      const button = element("button", name);
+      button.type = "button";
+      button.addEventListener("click", act);
+      buttons.append(button);
+    };
+    offer("Larger", () => show(scale * 1.25));
+    offer("Smaller", () => show(scale / 1.25));
+    offer("Whole picture", () => show(Math.min(view.clientWidth / width, view.clientHeight / height)));
+    view.after(buttons);
+    view.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      const box = view.getBoundingClientRect();
+      show(scale * Math.exp(-event.deltaY / 400), event.clientX - box.left, event.clientY - box.top);
+    }, { passive: false });
+    let held = null;
+    view.addEventListener("pointerdown", (event) => {
+      // Fingers scroll without a script.
+      if (event.pointerType === "mouse" && event.button === 0) held = { x: event.clientX, y: event.clientY, isMoved: false };
+    });
+    view.addEventListener("pointermove", (event) => {
+      if (!held || event.buttons !== 1) return;
+      const [x, y] = [event.clientX - held.x, event.clientY - held.y];
+      if (!held.isMoved && Math.hypot(x, y) < 4) return;
+      if (!held.isMoved) view.setPointerCapture(event.pointerId);
+      view.scrollBy(-x, -y);
+      held = { x: event.clientX, y: event.clientY, isMoved: true };
+    });
+    view.addEventListener("dragstart", (event) => event.preventDefault());
+    // A link below the place where a drag ends is not followed.
+    view.addEventListener("click", (event) => {
+      if (held?.isMoved) event.preventDefault();
+      held = null;
+    }, { capture: true });
+    if (picture.dataset.picture === "middle") {
+      view.scrollTo((view.scrollWidth - view.clientWidth) / 2, (view.scrollHeight - view.clientHeight) / 2);
+    }
   }
 }
 
@@ -64,6 +122,7 @@ async function tell(place, address) {
         const result = new DOMParser().parseFromString(line.result, "text/html");
         place.replaceChildren(...result.body.childNodes);
         offerCopies(place);
+        offerMoving(place);
         return;
       }
     }
@@ -102,3 +161,4 @@ for (const choice of document.querySelectorAll("[data-fill]")) {
 }
 
 offerCopies(document);
+offerMoving(document);

@@ -3,7 +3,9 @@
 //! The page of a question has the whole answer, so that an address can be kept and sent. The script
 //! asks for [`stream`] instead, and shows the same as it comes.
 
+use std::convert::Infallible;
 use std::pin::Pin;
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
@@ -13,7 +15,7 @@ use clew_client::{QuestionRequest, name_of};
 use clew_core::{CorpusName, Error};
 use clew_proto::query::v1::answer_response::Event;
 use clew_proto::query::v1::{
-    Answer, AnswerResponse, Citation, Cost, Outcome, Strategy, TraceEvent,
+    Answer, AnswerResponse, Citation, Cost, Outcome, Place, Strategy, TraceEvent,
 };
 use futures::{Stream, StreamExt, stream};
 use maud::{Markup, html};
@@ -22,8 +24,10 @@ use serde_json::{Value, json};
 use super::Shown;
 use crate::failed::Failed;
 use crate::shell::{self, Tab, Where};
-use crate::steps::{Step, outcome_name};
-use crate::text::{Exact, count, counted, took};
+use crate::steps::{Step, Taken, Touched, outcome_name};
+use crate::structure;
+use crate::text::{Exact, count, counted, lasted, took};
+use crate::timeline::timeline;
 use crate::visitor::{OfCorpus, Visitor};
 
 /// Header by which browsers say which site a request comes from.
@@ -32,6 +36,8 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const DEFAULT_STRATEGY: &str = "direct";
 /// Most steps on a page. A question has dozens; a walk through a large corpus may have thousands.
 const MAX_STEPS: usize = 500;
+/// Most passages and entities of a step that are listed.
+const MAX_TOUCHED: usize = 50;
 
 /// A question to one strategy.
 #[derive(Clone, Debug)]
@@ -57,29 +63,65 @@ impl Asked {
         }
     }
 
-    async fn begin(&self, visitor: &Visitor) -> Result<Events, Failed> {
+    async fn begin(self, visitor: &Visitor) -> Result<Telling, Failed> {
         let question = QuestionRequest {
             text: self.question.clone(),
             strategy: self.strategy.clone(),
             ..QuestionRequest::default()
         };
-        Ok(Box::pin(visitor.client.answer(&self.corpus, question).await?))
+        let begun = Instant::now();
+        let events = Box::pin(visitor.client.answer(&self.corpus, question).await?);
+        Ok(Telling { asked: self, begun, events, steps: Vec::new() })
     }
 
     /// Asks, and returns the result for the page.
-    async fn answer(&self, visitor: &Visitor) -> Result<Markup, Failed> {
-        let mut events = self.begin(visitor).await?;
-        let mut steps = Vec::new();
-        while let Some(event) = events.next().await {
-            match event?.event {
-                Some(Event::Trace(TraceEvent { step: Some(step) })) if steps.len() < MAX_STEPS => {
-                    steps.push(Step::of(&step));
-                }
-                Some(Event::Answer(answer)) => return Ok(result(visitor, self, &answer, &steps)),
-                Some(Event::TextDelta(_) | Event::Trace(_)) | None => {}
+    async fn answer(self, visitor: &Visitor) -> Result<Markup, Failed> {
+        let mut telling = self.begin(visitor).await?;
+        loop {
+            if let Told::Answer(answer) = telling.next().await? {
+                return Ok(result(visitor, &telling, &answer));
             }
         }
-        Err(cut_short().into())
+    }
+}
+
+/// An answer that is being told.
+struct Telling {
+    asked: Asked,
+    begun: Instant,
+    events: Events,
+    steps: Vec<Taken>,
+}
+
+/// What is told next of an answer.
+enum Told {
+    /// A step, in words.
+    Step(String),
+    /// The next piece of the text.
+    Text(String),
+    /// The answer, which is the last.
+    Answer(Box<Answer>),
+}
+
+impl Telling {
+    /// Waits for what is told next.
+    async fn next(&mut self) -> Result<Told, Error> {
+        while let Some(event) = self.events.next().await {
+            match event?.event {
+                Some(Event::Trace(TraceEvent { step: Some(step) })) => {
+                    let taken = Taken { step: Step::of(&step), at: self.begun.elapsed() };
+                    let told = format!("{}: {}", taken.step.kind, taken.step.said);
+                    if self.steps.len() < MAX_STEPS {
+                        self.steps.push(taken);
+                    }
+                    return Ok(Told::Step(told));
+                }
+                Some(Event::TextDelta(text)) => return Ok(Told::Text(text)),
+                Some(Event::Answer(answer)) => return Ok(Told::Answer(Box::new(answer))),
+                Some(Event::Trace(_)) | None => {}
+            }
+        }
+        Err(Error::internal("the answer was cut short; ask again"))
     }
 }
 
@@ -99,7 +141,7 @@ pub(crate) async fn show(
     // A link of another site opens the page, and a person decides whether to spend on the question.
     let is_foreign = headers.get(FETCH_SITE).is_some_and(|site| site == "cross-site");
     if !question.is_empty() && !is_foreign {
-        let answered = asked.iter().map(|asked| asked.answer(&visitor));
+        let answered = asked.into_iter().map(|asked| asked.answer(&visitor));
         for answer in futures::future::join_all(answered).await {
             answers.push(answer?);
         }
@@ -125,11 +167,12 @@ pub(crate) async fn show(
 /// last one with the result for the page, or with what went wrong.
 pub(crate) async fn stream(OfCorpus(corpus): OfCorpus, visitor: Visitor) -> Shown {
     let asked = Asked::of(&visitor, &corpus, "strategy");
-    let events = asked.begin(&visitor).await?;
-    let telling = Telling { visitor, asked, events, steps: Vec::new() };
-    let lines = stream::unfold(Some(telling), |telling| async move {
-        let (line, telling) = telling?.next().await;
-        Some((Ok::<_, std::convert::Infallible>(format!("{line}\n")), telling))
+    let telling = asked.begin(&visitor).await?;
+    let lines = stream::unfold(Some((visitor, telling)), |telling| async move {
+        let (visitor, mut telling) = telling?;
+        let (line, is_last) = line(&visitor, &mut telling).await;
+        let line = Ok::<_, Infallible>(format!("{line}\n"));
+        Some((line, (!is_last).then_some((visitor, telling))))
     });
     let mut response = Response::new(Body::from_stream(lines));
     let headers = response.headers_mut();
@@ -139,42 +182,17 @@ pub(crate) async fn stream(OfCorpus(corpus): OfCorpus, visitor: Visitor) -> Show
     Ok(response)
 }
 
-/// An answer that is being told.
-struct Telling {
-    visitor: Visitor,
-    asked: Asked,
-    events: Events,
-    steps: Vec<Step>,
-}
-
-impl Telling {
-    /// Returns the next line, and what is told after it, if anything is.
-    async fn next(mut self) -> (Value, Option<Self>) {
-        while let Some(event) = self.events.next().await {
-            match event.map(|event| event.event) {
-                Ok(Some(Event::Trace(TraceEvent { step: Some(step) }))) => {
-                    let step = Step::of(&step);
-                    let line = json!({"step": format!("{}: {}", step.kind, step.said)});
-                    if self.steps.len() < MAX_STEPS {
-                        self.steps.push(step);
-                    }
-                    return (line, Some(self));
-                }
-                Ok(Some(Event::TextDelta(text))) => return (json!({"text": text}), Some(self)),
-                Ok(Some(Event::Answer(answer))) => {
-                    let result = result(&self.visitor, &self.asked, &answer, &self.steps);
-                    return (json!({"result": result.into_string()}), None);
-                }
-                Ok(Some(Event::Trace(_)) | None) => {}
-                Err(error) => return (json!({"problem": error.message()}), None),
-            }
+/// Returns the next line of a stream, and whether it is the last.
+async fn line(visitor: &Visitor, telling: &mut Telling) -> (Value, bool) {
+    match telling.next().await {
+        Ok(Told::Step(step)) => (json!({"step": step}), false),
+        Ok(Told::Text(text)) => (json!({"text": text}), false),
+        Ok(Told::Answer(answer)) => {
+            let result = result(visitor, telling, &answer);
+            (json!({"result": result.into_string()}), true)
         }
-        (json!({"problem": cut_short().message()}), None)
+        Err(error) => (json!({"problem": error.message()}), true),
     }
-}
-
-fn cut_short() -> Error {
-    Error::internal("the answer was cut short; ask again")
 }
 
 fn choice(field: &str, name: &str, strategies: &[Strategy], chosen: &str) -> Markup {
@@ -190,7 +208,8 @@ fn choice(field: &str, name: &str, strategies: &[Strategy], chosen: &str) -> Mar
     }
 }
 
-fn result(visitor: &Visitor, asked: &Asked, answer: &Answer, steps: &[Step]) -> Markup {
+fn result(visitor: &Visitor, telling: &Telling, answer: &Answer) -> Markup {
+    let Telling { asked, steps, .. } = telling;
     let cost = answer.cost.unwrap_or_default();
     html! {
         section class="answer" aria-label=(format!("Answer by {}", asked.strategy)) {
@@ -200,9 +219,7 @@ fn result(visitor: &Visitor, asked: &Asked, answer: &Answer, steps: &[Step]) -> 
             } @else {
                 div class="said" dir="auto" { (Exact(&answer.text)) }
             }
-            @if !answer.shards_missing.is_empty() {
-                p class="problem" { (counted(answer.shards_missing.len() as u64, "shard")) " did not answer." }
-            }
+            (structure::silent(&answer.shards_missing))
             @if !answer.citations.is_empty() {
                 h3 { "Sources" }
                 ol class="citations" {
@@ -210,14 +227,10 @@ fn result(visitor: &Visitor, asked: &Asked, answer: &Answer, steps: &[Step]) -> 
                 }
             }
             h3 { "How it was answered" }
-            ol class="steps" {
-                @for step in steps {
-                    li {
-                        strong { (step.kind) } " " span dir="auto" { (step.said) }
-                        @if !step.why.is_empty() { br; span class="quiet" dir="auto" { (step.why) } }
-                    }
-                }
+            @if !steps.is_empty() {
+                (timeline(&format!("Picture of the steps by {}", asked.strategy), steps))
             }
+            ol class="steps" { @for taken in steps { li { (step(visitor, &asked.corpus, taken)) } } }
             @if steps.len() == MAX_STEPS { p class="quiet" { "Later steps are left out." } }
             p class="quiet" { (spent(&cost)) ", " (took(answer.timing.unwrap_or_default().total.as_ref())) }
             details {
@@ -240,18 +253,52 @@ fn outcome(outcome: Outcome) -> Markup {
 
 fn source(visitor: &Visitor, corpus: &CorpusName, citation: &Citation) -> Markup {
     let span = citation.span.unwrap_or_default();
-    let [version, start, end] = [citation.version, span.start, span.end].map(|n| n.to_string());
-    let fields = [
-        ("id", citation.document_id.as_str()),
-        ("version", &version),
-        ("start", &start),
-        ("end", &end),
-    ];
-    let address = format!("{}#cited", visitor.of(corpus, "document", &fields));
+    let place = Place {
+        document_id: citation.document_id.clone(),
+        version: citation.version,
+        span: citation.span,
+    };
     html! {
-        a href=(address) { bdi { (name_of(&citation.title, &citation.document_id)) } }
+        a href=(visitor.of_place(corpus, &place)) { bdi { (name_of(&citation.title, &citation.document_id)) } }
         " " span class="quiet" { "bytes " (count(span.start)) " to " (count(span.end)) }
         blockquote dir="auto" { (Exact(&citation.quote)) }
+    }
+}
+
+/// Returns a step in words, with links to the passages and entities that it touched. Nodes of trees
+/// are in its words.
+fn step(visitor: &Visitor, corpus: &CorpusName, Taken { step, at }: &Taken) -> Markup {
+    let links: Vec<Markup> =
+        step.touched.iter().filter_map(|one| touched(visitor, corpus, one)).collect();
+    html! {
+        strong { (step.kind) } " " span dir="auto" { (step.said) }
+        " " span class="quiet" { "after " (lasted(*at)) }
+        @if !step.why.is_empty() { br; span class="quiet" dir="auto" { (step.why) } }
+        @if !links.is_empty() {
+            ul class="words" {
+                @for link in links.iter().take(MAX_TOUCHED) { li { (link) } }
+                @if links.len() > MAX_TOUCHED {
+                    li class="quiet" { (count((links.len() - MAX_TOUCHED) as u64)) " more" }
+                }
+            }
+        }
+    }
+}
+
+fn touched(visitor: &Visitor, corpus: &CorpusName, touched: &Touched) -> Option<Markup> {
+    match touched {
+        Touched::Passage(place) => {
+            let span = place.span.unwrap_or_default();
+            Some(html! {
+                a href=(visitor.of_place(corpus, place)) {
+                    bdi { (place.document_id) } ", bytes " (count(span.start)) " to " (count(span.end))
+                }
+            })
+        }
+        Touched::Entity(name) => {
+            Some(html! { a href=(visitor.of(corpus, "graph", &[("q", name)])) { bdi { (name) } } })
+        }
+        Touched::Node(_) => None,
     }
 }
 

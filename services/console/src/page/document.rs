@@ -7,15 +7,15 @@ use clew_core::{CorpusName, DocumentId};
 use clew_proto::from_status;
 use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
 use clew_proto::ingest::v1::{
-    ChunkKind, Document, DocumentChunk, DocumentState, GetDocumentRequest, GetDocumentResponse,
-    ListChunksRequest,
+    ChunkKind, Document, DocumentChunk, DocumentStage, DocumentState, GetDocumentRequest,
+    GetDocumentResponse, ListChunksRequest, ListDocumentsRequest,
 };
 use maud::{Markup, html};
 
 use super::{Shown, documents};
 use crate::failed::Failed;
 use crate::shell::{self, Tab, Where};
-use crate::table::Column::Number;
+use crate::table::Column::{Number, Words};
 use crate::table::table;
 use crate::text::{Exact, count, counted, size, time};
 use crate::visitor::{OfCorpus, Visitor};
@@ -46,6 +46,7 @@ pub(crate) async fn show(OfCorpus(corpus): OfCorpus, visitor: Visitor) -> Shown 
     let is_current = cited.is_none_or(|version| version == part.state.version);
     let marked = marked.filter(|_| is_current);
     let chunks = chunks(&visitor, &corpus, &id, &part).await?;
+    let newest = newest(&visitor, &corpus, &part).await?;
     let content = html! {
         h1 { bdi { (name_of(&part.document.title, id.as_str())) } }
         @if !is_current {
@@ -60,6 +61,9 @@ pub(crate) async fn show(OfCorpus(corpus): OfCorpus, visitor: Visitor) -> Shown 
                 button { "Forget…" }
             }
         }
+        h2 { "Versions" }
+        (versions(&part, newest.as_ref()))
+        @if part.state.nodes > 0 { (derived(&visitor, &corpus, &part)) }
         h2 { "Text" }
         (turning(&visitor, &corpus, &id, &part, "Parts of the text"))
         @if chunks.is_empty() {
@@ -183,20 +187,9 @@ fn facts(part: &Part) -> Markup {
                 dt { "Last error" }
                 dd { (state.last_error) }
             }
-            dt { "Version" }
-            dd {
-                (state.version)
-                @if state.live_version != state.version {
-                    ", searches see "
-                    @if state.live_version == 0 { "none" } @else { (state.live_version) }
-                }
-                @if let Some(version) = state.source_version { ", number " (version) " of its source" }
-            }
             dt { "Text" }
             dd { (size(state.text_bytes)) ", " (counted(state.chunks.into(), "chunk")) }
             @if state.nodes > 0 { dt { "Tree" } dd { (counted(state.nodes, "node")) } }
-            dt { "Accepted" }
-            dd { (time(state.accepted_at.as_ref())) }
             @if document.event_time.is_some() {
                 dt { "Happened" }
                 dd { (time(document.event_time.as_ref())) }
@@ -207,6 +200,87 @@ fn facts(part: &Part) -> Markup {
                 dt { bdi { (attribute.name) } }
                 dd { bdi { (attribute.value) } }
             }
+        }
+    }
+}
+
+/// Returns the state of a newer version than the one that the page shows, if there is one.
+async fn newest(
+    visitor: &Visitor,
+    corpus: &CorpusName,
+    part: &Part,
+) -> Result<Option<DocumentState>, Failed> {
+    if part.state.stage() == DocumentStage::Indexed {
+        return Ok(None);
+    }
+    let request = ListDocumentsRequest {
+        corpus: corpus.to_string(),
+        // No id that begins with this one comes before it.
+        id_prefix: part.document.id.clone(),
+        page_size: 1,
+        ..Default::default()
+    };
+    let listed = visitor.client.documents_page(request).await?.documents.into_iter().next();
+    let is_newer =
+        |state: &DocumentState| state.id == part.document.id && state.version > part.state.version;
+    Ok(listed.filter(is_newer))
+}
+
+/// Returns the versions that are stored of a document, the newest first: the one that the page
+/// shows, and one that waits to take its place.
+fn versions(part: &Part, newest: Option<&DocumentState>) -> Markup {
+    let Part { state, .. } = part;
+    let columns = [
+        Words("Version"),
+        Words("State"),
+        Words("Accepted"),
+        Number("Text"),
+        Words("Number in its source"),
+    ];
+    let source = |state: &DocumentState| {
+        html! { @match state.source_version { Some(version) => (version), None => "–" } }
+    };
+    let rows = html! {
+        @if let Some(newest) = newest {
+            tr {
+                th scope="row" { (newest.version) }
+                td { (documents::stage(newest)) }
+                td { (time(newest.accepted_at.as_ref())) }
+                td class="number" { (size(newest.text_bytes)) }
+                td { (source(newest)) }
+            }
+        }
+        tr {
+            th scope="row" { (state.version) }
+            td {
+                @match newest {
+                    Some(_) => span class="state good" { "searchable" },
+                    None => (documents::stage(state)),
+                }
+                ", shown below"
+            }
+            // The services tell this of the newest version alone.
+            td { @if newest.is_none() { (time(state.accepted_at.as_ref())) } @else { "–" } }
+            td class="number" { (size(state.text_bytes)) }
+            td { (source(state)) }
+        }
+    };
+    html! {
+        (table("Versions", &columns, &rows))
+        p class="quiet" { "A new version replaces the one before it, once searches can find the new one." }
+    }
+}
+
+/// Returns the links to what was derived from the part that the page shows.
+fn derived(visitor: &Visitor, corpus: &CorpusName, part: &Part) -> Markup {
+    let [version, start, end] =
+        [part.state.version, part.range().start, part.range().end].map(|number| number.to_string());
+    let id = part.document.id.as_str();
+    let place = [("id", id), ("version", &version), ("start", &start), ("end", &end)];
+    html! {
+        p {
+            a href=(visitor.of(corpus, "tree", &[("id", id)])) { "Its tree of summaries" } ", and "
+            a href=(visitor.of(corpus, "graph", &place)) { "the entities of this part" } "."
         }
     }
 }

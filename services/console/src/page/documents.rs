@@ -10,6 +10,7 @@ use maud::{Markup, html};
 
 use super::Shown;
 use crate::fields::Posted;
+use crate::paging::pages;
 use crate::protected::see_other;
 use crate::shell::{self, Tab, Where};
 use crate::table::Column::{Number, Words};
@@ -103,8 +104,6 @@ fn found(
     state: &str,
     prefix: &str,
 ) -> Markup {
-    let next = listed.next_page_token.as_str();
-    let next = [("state", state), ("prefix", prefix), ("page", next)];
     let columns = [
         Words("Document"),
         Words("State"),
@@ -122,14 +121,9 @@ fn found(
         } @else {
             (table("Documents", &columns, &rows))
         }
-        nav class="pages" aria-label="Pages" {
-            @if visitor.query.has("page") {
-                a href=(visitor.of(corpus, "documents", &next[..2])) { "First page" }
-            }
-            @if !listed.next_page_token.is_empty() {
-                a rel="next" href=(visitor.of(corpus, "documents", &next)) { "Next page" }
-            }
-        }
+        (pages(visitor, &listed.next_page_token, |page| {
+            visitor.of(corpus, "documents", &[("state", state), ("prefix", prefix), ("page", page)])
+        }))
     }
 }
 

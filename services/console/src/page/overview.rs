@@ -3,11 +3,15 @@
 use axum::response::Response;
 use clew_core::CorpusName;
 use clew_proto::convert::corpus::NewCorpus;
-use clew_proto::corpus::v1::{Corpus, CorpusCounts};
+use clew_proto::corpus::v1::corpus_service_client::CorpusServiceClient;
+use clew_proto::corpus::v1::{Corpus, CorpusCounts, ListCorporaRequest, ListCorporaResponse};
+use clew_proto::from_status;
 use maud::{Markup, html};
 
 use super::Shown;
+use crate::failed::Failed;
 use crate::fields::Posted;
+use crate::paging::pages;
 use crate::protected::see_other;
 use crate::shell::{self, Main, Where};
 use crate::table::Column::{Number, Words};
@@ -15,12 +19,24 @@ use crate::table::table;
 use crate::text::{count, counted, size};
 use crate::visitor::Visitor;
 
+/// Corpora of one page.
+const PAGE_SIZE: u32 = 50;
+
 pub(crate) async fn show(visitor: Visitor) -> Shown {
-    let corpora = match visitor.may_read() {
-        true => visitor.client.corpora().await?,
-        false => Vec::new(),
+    let listed = match visitor.may_read() {
+        true => list(&visitor).await?,
+        false => ListCorporaResponse::default(),
     };
-    Ok(whole(&visitor, &corpora))
+    Ok(whole(&visitor, &listed))
+}
+
+async fn list(visitor: &Visitor) -> Result<ListCorporaResponse, Failed> {
+    let request = ListCorporaRequest {
+        page_size: PAGE_SIZE,
+        page_token: visitor.query.get("page").to_owned(),
+    };
+    let listed = CorpusServiceClient::new(visitor.client.services()).list_corpora(request).await;
+    Ok(listed.map_err(|status| from_status(&status))?.into_inner())
 }
 
 /// Creates a corpus with the default settings.
@@ -35,7 +51,9 @@ pub(crate) async fn create(visitor: Visitor, Posted(fields): Posted) -> Shown {
     Ok(see_other(&to))
 }
 
-fn whole(visitor: &Visitor, corpora: &[Corpus]) -> Response {
+fn whole(visitor: &Visitor, listed: &ListCorporaResponse) -> Response {
+    let ListCorporaResponse { corpora, next_page_token } = listed;
+    let is_part = visitor.query.has("page") || !next_page_token.is_empty();
     let needs: Vec<Markup> = corpora.iter().flat_map(|corpus| needs(visitor, corpus)).collect();
     let columns = [
         Words("Corpus"),
@@ -53,7 +71,7 @@ fn whole(visitor: &Visitor, corpora: &[Corpus]) -> Response {
         h1 { "Overview" }
         @if !needs.is_empty() {
             section class="needs" aria-labelledby="needs" {
-                h2 id="needs" { "Needs a person" }
+                h2 id="needs" { "Needs a person" @if is_part { ", of the corpora of this page" } }
                 ul { @for need in &needs { li { (need) } } }
             }
         }
@@ -65,6 +83,7 @@ fn whole(visitor: &Visitor, corpora: &[Corpus]) -> Response {
         } @else {
             (table("Corpora", &columns, &rows))
         }
+        (pages(visitor, next_page_token, |page| visitor.asking("/", &[("page", page)])))
         @if visitor.may_administer() {
             h2 { "New corpus" }
             form class="fields line" method="post" action=(visitor.at("/")) {

@@ -6,12 +6,13 @@ use clew_client::name_of;
 use clew_core::{CorpusName, Error};
 use clew_proto::from_status;
 use clew_proto::query::v1::query_service_client::QueryServiceClient;
-use clew_proto::query::v1::{Evidence, SearchMode, SearchRequest, SearchResponse};
+use clew_proto::query::v1::{Evidence, Place, SearchMode, SearchRequest, SearchResponse};
 use maud::{Markup, html};
 
 use super::Shown;
 use crate::failed::Failed;
 use crate::shell::{self, Tab, Where};
+use crate::structure;
 use crate::text::{Exact, counted, took};
 use crate::visitor::{OfCorpus, Visitor};
 
@@ -156,13 +157,11 @@ fn results(
                 ": " (took(timing.queue.as_ref())) " waiting, " (took(timing.compute.as_ref()))
                 " embedding, " (took(timing.store.as_ref())) " in shards"
             }
-            @if !response.shards_missing.is_empty() {
-                p class="problem" { (counted(response.shards_missing.len() as u64, "shard")) " did not answer." }
-            }
+            (structure::silent(&response.shards_missing))
             ol class="hits" {
                 @for (place, hit) in response.evidence.iter().enumerate() {
                     li {
-                        a href=(source(visitor, corpus, hit)) { bdi { (name_of(&hit.title, &hit.document_id)) } }
+                        a href=(visitor.of_place(corpus, &place_of(hit))) { bdi { (name_of(&hit.title, &hit.document_id)) } }
                         @if let Some(beside) = &beside {
                             " " span class="quiet" {
                                 @match beside.get(hit.chunk_id.as_str()) {
@@ -204,12 +203,6 @@ fn part(name: &str, value: Option<f32>, most: f32) -> Markup {
     }
 }
 
-/// Returns the address of a passage in its document.
-fn source(visitor: &Visitor, corpus: &CorpusName, hit: &Evidence) -> String {
-    let span = hit.span.unwrap_or_default();
-    let (start, end) = (span.start.to_string(), span.end.to_string());
-    let version = hit.version.to_string();
-    let fields =
-        [("id", hit.document_id.as_str()), ("version", &version), ("start", &start), ("end", &end)];
-    format!("{}#cited", visitor.of(corpus, "document", &fields))
+fn place_of(hit: &Evidence) -> Place {
+    Place { document_id: hit.document_id.clone(), version: hit.version, span: hit.span }
 }

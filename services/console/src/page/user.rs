@@ -14,6 +14,7 @@ use maud::{Markup, html};
 use super::Shown;
 use crate::failed::Failed;
 use crate::fields::Posted;
+use crate::paging::pages;
 use crate::protected::see_other;
 use crate::shell::{self, Tab, Where};
 use crate::text::{Exact, count, counted, day, time};
@@ -152,11 +153,9 @@ fn memory(
                 }
             }
         }
-        @if !sessions.next_page_token.is_empty() {
-            nav class="pages" aria-label="Pages" {
-                a rel="next" href=(visitor.of(corpus, "user", &[("user", user), ("page", &sessions.next_page_token)])) { "Next page" }
-            }
-        }
+        (pages(visitor, &sessions.next_page_token, |page| {
+            visitor.of(corpus, "user", &[("user", user), ("page", page)])
+        }))
         @if visitor.may_write() && !sessions.sessions.is_empty() {
             (forget(visitor, corpus, [user, "", ""], "Forget this user…"))
         }

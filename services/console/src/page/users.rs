@@ -5,6 +5,7 @@ use clew_proto::chat::v1::{ListUsersRequest, ListUsersResponse};
 use maud::{Markup, html};
 
 use super::Shown;
+use crate::paging::pages;
 use crate::shell::{self, Tab, Where};
 use crate::table::Column::{Number, Words};
 use crate::table::table;
@@ -61,10 +62,8 @@ fn known(
         } @else {
             (table("Users", &columns, &rows))
         }
-        @if !listed.next_page_token.is_empty() {
-            nav class="pages" aria-label="Pages" {
-                a rel="next" href=(visitor.of(corpus, "users", &[("prefix", prefix), ("page", &listed.next_page_token)])) { "Next page" }
-            }
-        }
+        (pages(visitor, &listed.next_page_token, |page| {
+            visitor.of(corpus, "users", &[("prefix", prefix), ("page", page)])
+        }))
     }
 }
