@@ -40,6 +40,7 @@ def arguments():
     parser.add_argument("--clients", type=int, default=1, help="clients at once (default: 1)")
     parser.add_argument("--seconds", type=float, default=10, help="time that is measured (default: 10)")
     parser.add_argument("--beside", type=int, default=0, help="documents a second that come in (default: none)")
+    parser.add_argument("--filter", help="attribute and value, such as share=10, of the documents that are searched")
     parser.add_argument("--questions", type=int, default=500, help="number of questions (default: 500)")
     return parser.parse_args()
 
@@ -84,7 +85,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         server.stubs(Path(folder) / "stubs")
         texts = questions(args.documents, args.questions)
-        clew = server.Clew(args.address, args.corpus, [], K)
+        name, _, value = (args.filter or "").partition("=")
+        where = (name, value) if value else None
+        clew = server.Clew(args.address, args.corpus, [{"column": name, "attribute": name}], K)
         measured_from = time.time() + WARM_SECONDS
         until = measured_from + args.seconds
         took, accepted = [], []
@@ -93,7 +96,7 @@ def main():
             place = client * 37
             while time.time() < until:
                 began = time.perf_counter()
-                clew.search(args.mode, texts[place % len(texts)], None, None)
+                clew.search(args.mode, texts[place % len(texts)], None, where)
                 if time.time() > measured_from:
                     took.append(time.perf_counter() - began)
                 place += 1

@@ -3,8 +3,8 @@
 It logs in, adds a document, searches, asks, opens a citation and compares what is marked with the stored bytes,
 corrects and forgets a turn. Then it looks at every page, narrow and wide, light and dark: none may scroll sideways,
 write to the console, load from elsewhere, run what a stored text says, or break a rule of axe. Of a cluster it drains
-a retriever. Run by `tests/end_to_end/console.rs`, with `use`, `look` and `look-on` in this order, and of a cluster with `drain`; by
-hand, with a key in `KEY` if the server asks for one:
+a retriever. `tests/end_to_end/console.rs` runs it with `use`, `look` and `look-on` in this order, and of a cluster
+with `drain`. By hand, with a key in `KEY` if the server asks for one:
 
     .cache/python/bin/python tests/console/pages.py http://127.0.0.1:7422 use
 """
@@ -229,7 +229,7 @@ def pages() -> tuple[list[str], list[str]]:
         f"{of}/document?id=backups.md&start=0&end=10",
         f"{of}/document?id=backups.md&version=1&start=0&end=10",
         f"{of}/document?id=h",
-        f"{of}/document?id=long+line",
+        "/corpora/long/document?id=line",
         f"{of}/document?id=nothing",
         f"{of}/search",
         f"{of}/search?q=backups&beside=sparse",

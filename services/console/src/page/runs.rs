@@ -13,23 +13,36 @@ use crate::visitor::{OfCorpus, Visitor};
 /// Parts of a run that are shown.
 const SHOWN: usize = 50;
 
+/// Lists the runs, whose stages and parts the services do not tell there, or shows the one that the
+/// address names.
 pub(crate) async fn show(OfCorpus(corpus): OfCorpus, visitor: Visitor) -> Shown {
-    let runs = visitor.client.runs(&corpus).await?;
-    let content = html! {
-        h1 { "Runs" }
-        @if runs.is_empty() {
-            p { "No run is known. " code { "clew ingest --run NAME" } " begins one." }
+    let at = |run: &Run| visitor.of(&corpus, "runs", &[("run", &run.name)]);
+    let content = if visitor.query.has("run") {
+        let name = visitor.query.raw("run").parse()?;
+        let run = visitor.client.run(&corpus, &name).await?.run.unwrap_or_default();
+        html! {
+            h1 { "Run" }
+            (one(&run, &at(&run)))
+            p { a href=(visitor.of(&corpus, "runs", &[])) { "All runs" } }
         }
-        @for run in &runs { (one(run)) }
+    } else {
+        let runs = visitor.client.runs(&corpus).await?;
+        html! {
+            h1 { "Runs" }
+            @if runs.is_empty() {
+                p { "No run is known. " code { "clew ingest --run NAME" } " begins one." }
+            }
+            @for run in &runs { (one(run, &at(run))) }
+        }
     };
     Ok(shell::page(&visitor, Where::Of(&corpus, Tab::Runs), "Runs", content))
 }
 
-fn one(run: &Run) -> Markup {
+fn one(run: &Run, address: &str) -> Markup {
     let counts = run.counts.unwrap_or_default();
     html! {
         section class="group" {
-            h2 { bdi { (run.name) } " " (stage(run.stage())) }
+            h2 { a href=(address) { bdi { (run.name) } } " " (stage(run.stage())) }
             @if let Some(fault) = &run.fault {
                 p class="problem" { (fault.message) " (" code { (fault.reason) } ")" }
             }
@@ -101,7 +114,7 @@ fn parts(parts: &[RunPart]) -> Markup {
 fn stage(stage: RunStage) -> Markup {
     html! {
         @match stage {
-            RunStage::Unspecified => span class="state" { "unknown" },
+            RunStage::Unspecified => {},
             RunStage::Running => span class="state busy" { "running" },
             RunStage::Accepted => span class="state busy" { "accepted, being indexed" },
             RunStage::Done => span class="state good" { "done" },
