@@ -326,7 +326,8 @@ async fn requests_are_signed_with_the_secret() {
         ..settings_of(&server)
     };
     let location = StorageUrl::try_new(&server.url(), &settings).unwrap();
-    let error = Registry::open(&location).await.map(drop).unwrap_err();
+    let registry = Registry::open(&location).await.unwrap();
+    let error = registry.list().await.map(drop).unwrap_err();
     let error = clew_core::Error::from(error);
     assert!(error.chain().contains("SignatureDoesNotMatch"), "{}", error.chain());
 }
