@@ -3,9 +3,10 @@
     CLEW=target/release/clew .cache/python/bin/python benches/bench_corpora.py --corpora 10000
 
 It fills corpora of three retrievers over one folder. With `--bucket`, the folder then becomes a bucket of an
-S3-compatible server (moto), over which a new cluster goes on. It waits until all of them rest. Then some corpora are busy, and others, which rest, are searched for the first time. At last
-nobody asks anything. It needs the Python packages of `tests/python/requirements.txt`, Redis and the embedding model
-that `make setup` installs, and the programs of all services beside `CLEW`. The documents are made up.
+S3-compatible server (moto), over which a new cluster goes on. It waits until all of them rest. Then some corpora are
+busy, and others, which rest, are searched for the first time. At last nobody asks anything. It needs the Python
+packages of `tests/python/requirements.txt`, Redis and the embedding model that `make setup` installs, and the programs
+of all services beside `CLEW`. The documents are made up.
 """
 
 import argparse

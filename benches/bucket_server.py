@@ -53,15 +53,14 @@ class SortedKeys(moto.s3.models._VersionedKeyStore):
         return found
 
 
-class Backend(moto.s3.models.S3Backend):
-    """moto's, with other listings."""
+LIST_ALL = moto.s3.models.S3Backend.list_objects
 
-    list_all = moto.s3.models.S3Backend.list_objects
 
-    def list_objects(self, bucket, prefix, delimiter, marker, max_keys):
-        part = copy.copy(bucket)
-        part.keys = bucket.keys.listed(prefix or "", delimiter)
-        return Backend.list_all(self, part, prefix, delimiter, marker, max_keys)
+def list_objects(backend, bucket, prefix, delimiter, marker, max_keys):
+    """Has moto list a bucket of those objects alone that the listing names."""
+    part = copy.copy(bucket)
+    part.keys = bucket.keys.listed(prefix or "", delimiter)
+    return LIST_ALL(backend, part, prefix, delimiter, marker, max_keys)
 
 
 def fill(bucket, folder, prefix):
@@ -82,7 +81,7 @@ def main():
     parser.add_argument("--prefix", default="data", help="what precedes their names")
     asked = parser.parse_args()
     moto.s3.models._VersionedKeyStore = SortedKeys
-    moto.s3.models.S3Backend.list_objects = Backend.list_objects
+    moto.s3.models.S3Backend.list_objects = list_objects
     fill(asked.bucket, asked.folder, asked.prefix)
     print("serves", flush=True)
     application = DomainDispatcherApplication(create_backend_app)

@@ -30,11 +30,10 @@ from selenium.webdriver.support.select import Select
 WORKSPACE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(WORKSPACE / "tests/python"))
 
-from page import SCHEMES, report  # noqa: E402
+from page import HEIGHT, SCHEMES, report, set_scheme, set_width  # noqa: E402
 
 # In CSS pixels: the narrowest phone, and a desk.
 WIDTHS = (360, 1440)
-HEIGHT = 900
 # Seconds for one thing to happen, and for everything, which is less than the test waits that runs this.
 PATIENCE = 30
 PATIENCE_FOR_ALL = 110
@@ -262,12 +261,10 @@ def look(person: Person, path: str, axe: str) -> list[str]:
         driver.execute_script("arguments[0].open = true", details)
     driver.execute_script(axe)
     for width in WIDTHS:
-        metrics = {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        set_width(driver, width)
         found = driver.execute_script(LOOK, width)
         for scheme in SCHEMES:
-            features = [{"name": "prefers-color-scheme", "value": scheme}]
-            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+            set_scheme(driver, scheme)
             # What axe says depends on the width for few rules.
             if width == WIDTHS[0]:
                 rules = RULES if scheme == SCHEMES[0] else COLOURS

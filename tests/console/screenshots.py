@@ -9,21 +9,20 @@ each page in Chromium. It needs what `make build` and `.setup/install tests` ins
 from __future__ import annotations
 
 import base64
-import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from urllib.parse import urlencode
 
 WORKSPACE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(WORKSPACE / folder) for folder in ("examples/demo", "tests/python")]
 
 from cluster import Cluster  # noqa: E402
-from page import report  # noqa: E402
+from page import HEIGHT, report, set_scheme, set_width  # noqa: E402
+from pages import call  # noqa: E402
 from selenium import webdriver  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 
@@ -31,14 +30,14 @@ PICTURES = WORKSPACE / "docs/pictures/console"
 SERVICES = ["encoder", "generator", "graph-builder", "retriever", "retriever", "gateway"]
 CORPUS, USER, RUN = "clew", "ada", "documentation"
 SOURCES = ["README.md", "ARCHITECTURE.md", "docs/*.md", "docs/operate/*.md"]
-# In CSS pixels. Pictures end where the page does, or here.
-WIDTH, HEIGHT, NARROW, QUALITY = 1100, 900, 360, 80
+# In CSS pixels, and per cent.
+WIDTH, NARROW, QUALITY = 1100, 360, 80
 # What is pressed on a page before its picture is taken.
 BUTTONS = {"forget": "Forget…"}
 # Pages that are shown as a phone shows them in the dark, too.
 DARK_AND_NARROW = ("document", "search")
-# Seconds for a call, until trees and graphs are there, and for all pictures.
-PATIENCE, PATIENCE_FOR_GRAPH, PATIENCE_FOR_ALL = 60, 900, 300
+# Seconds until trees and graphs are there, and for all pictures.
+PATIENCE_FOR_GRAPH, PATIENCE_FOR_ALL = 900, 300
 QUESTION = "How do I restore a corpus from a snapshot?"
 SESSIONS = {
     "monday": [
@@ -52,16 +51,8 @@ SESSIONS = {
 }
 
 
-def call(origin: str, method: str, message: dict) -> dict:
-    request = urllib.request.Request(
-        f"{origin}/api/clew.{method}", json.dumps(message).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=PATIENCE) as response:
-        return json.load(response)
-
-
 def count(origin: str) -> dict:
-    return call(origin, "corpus.v1.CorpusService/GetCorpus", {"name": CORPUS})["corpus"]["counts"]
+    return call(origin, "clew.corpus.v1.CorpusService/GetCorpus", {"name": CORPUS})["corpus"]["counts"]
 
 
 def fill(endpoint: str, origin: str) -> None:
@@ -78,7 +69,7 @@ def fill(endpoint: str, origin: str) -> None:
             for number, (text, when) in enumerate(turns)
         ]
         message = {"corpus": CORPUS, "user": USER, "session": session, "turns": said}
-        call(origin, "chat.v1.ChatService/AppendTurns", message)
+        call(origin, "clew.chat.v1.ChatService/AppendTurns", message)
     until = time.monotonic() + PATIENCE_FOR_GRAPH
     while "unstructuredDocuments" in (counts := count(origin)):
         if time.monotonic() > until:
@@ -110,10 +101,8 @@ def pages() -> dict[str, str]:
 
 def take(driver: webdriver.Chrome, address: str, button: str | None, width: int, scheme: str) -> bytes:
     """A picture of a page in a window, behind a button if one is given."""
-    metrics = {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    set_width(driver, width)
+    set_scheme(driver, scheme)
     driver.get(address)
     if button:
         driver.find_element(By.XPATH, f"//main//button[normalize-space()='{button}']").click()

@@ -202,12 +202,20 @@ def browser(home: str) -> webdriver.Chrome:
     return driver
 
 
-def look(driver: webdriver.Chrome, page: pathlib.Path, width: int, scheme: str) -> tuple[list[str], dict]:
-    """The faults of a page, and the numbers of what was looked at."""
+def set_width(driver: webdriver.Chrome, width: int) -> None:
     metrics = {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def set_scheme(driver: webdriver.Chrome, scheme: str) -> None:
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def look(driver: webdriver.Chrome, page: pathlib.Path, width: int, scheme: str) -> tuple[list[str], dict]:
+    """The faults of a page, and the numbers of what was looked at."""
+    set_width(driver, width)
+    set_scheme(driver, scheme)
     driver.get(page.resolve().as_uri())
     faults, seen, plots = driver.execute_script(LOOK, width, width == max(WIDTHS))
     # Before this script's own pictures.
