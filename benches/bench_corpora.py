@@ -4,7 +4,8 @@
 
 It fills corpora of three retrievers over one folder. With `--bucket`, the folder then becomes a bucket of an
 S3-compatible server (moto), over which a new cluster goes on. It waits until all of them rest. Then some corpora are
-busy, and others, which rest, are searched for the first time. At last nobody asks anything. It needs the Python
+busy, which were opened one after the other, and others, which rest, are searched for the first time. At last nobody
+asks anything. With `--data`, a folder keeps the corpora for another run with the same options. It needs the Python
 packages of `tests/python/requirements.txt`, Redis and the embedding model that `make setup` installs, and the programs
 of all services beside `CLEW`. The documents are made up.
 """
@@ -37,7 +38,7 @@ from cluster import Cluster
 RETRIEVERS = 3
 CALLERS = 8
 # Seconds that a call, and that the shards may take until all of them rest.
-PATIENCE, QUIET_PATIENCE = 60, 1800
+PATIENCE, QUIET_PATIENCE = 60, 7200
 REST_AFTER_SECS = 20
 BUSY_SEARCHES_PER_SECOND, COLD_SEARCHES, COLD_EVERY_SECS = 20, 100, 0.5
 IDLE_SECS = 60
@@ -206,15 +207,18 @@ def measure(cluster, options):
     tell("memory of the largest retriever, all at rest", f"{watched.memory('VmRSS'):.0f} MiB")
     tell("peak of it so far", f"{watched.memory('VmHWM'):.0f} MiB")
     busy, resting = corpora.names[: options.busy], corpora.names[options.busy :]
+    opened = [corpora.search(name) for name in busy]
+    tell("first search of a corpus that rests, while nobody asks others", told(opened))
     with Busy(corpora, busy) as callers:
-        time.sleep(options.busy / BUSY_SEARCHES_PER_SECOND)
-        cold = []
+        # Those that rest again by now are opened first.
+        time.sleep(2 * options.busy / BUSY_SEARCHES_PER_SECOND)
+        settled, cold = len(callers.took), []
         for name in random.Random(7).sample(resting, min(COLD_SEARCHES, len(resting))):
             cold.append(corpora.search(name))
             time.sleep(COLD_EVERY_SECS)
         states = corpora.states()
     tell("first search of a corpus that rests, beside the busy ones", told(cold))
-    tell(f"search of one of {options.busy} busy corpora", told(callers.took[options.busy :]))
+    tell(f"search of one of {options.busy} busy corpora", told(callers.took[settled:]))
     tell("shards by state, at the end of that", ", ".join(f"{state} {count}" for state, count in sorted(states.items())))
     tell("peak memory of the largest retriever", f"{watched.memory('VmHWM'):.0f} MiB")
     corpora.wait_until_all_rest()
@@ -230,6 +234,7 @@ def main():
     parser.add_argument("--corpora", type=int, default=10_000)
     parser.add_argument("--busy", type=int, default=100)
     parser.add_argument("--documents", type=int, default=3, help="documents of each corpus")
+    parser.add_argument("--data", type=pathlib.Path, help="folder of the corpora, which another run may have filled")
     parser.add_argument("--bucket", action="store_true", help="keep the corpora in an S3-compatible server")
     options = parser.parse_args()
     assert options.corpora > options.busy, "expected more corpora than busy ones"
@@ -237,18 +242,21 @@ def main():
     stubs = folder / "stubs"
     stubs.mkdir()
     generate(WORKSPACE / "proto", stubs)
-    data = folder / "data"
+    data = options.data.resolve() if options.data else folder / "data"
+    is_filled = data.exists()
     print("| | |\n|---|---|")
     if options.bucket:
         # Written there one by one, they would take a Python program's time for a million requests.
-        with running(folder, data) as cluster:
-            make(cluster, options)
-        arrange_as_in_a_bucket(data / "corpora")
+        if not is_filled:
+            with running(folder, data) as cluster:
+                make(cluster, options)
+            arrange_as_in_a_bucket(data / "corpora")
         with Bucket(data) as bucket, running(folder, "s3://bench/data", bucket.settings()) as cluster:
             measure(cluster, options)
     else:
         with running(folder, data) as cluster:
-            make(cluster, options)
+            if not is_filled:
+                make(cluster, options)
             measure(cluster, options)
     shutil.rmtree(folder)
 

@@ -6,6 +6,7 @@ use clew_core::{CorpusName, CorpusSettings, Recipe, Recipes};
 
 use crate::catalogue::record::Wanted;
 use crate::error::{Error, Result};
+use crate::shard::Left;
 use crate::storage::session::IndexMemory;
 use crate::table::vectors::VectorColumn;
 use crate::values::text_memory::TextMemory;
@@ -142,6 +143,20 @@ pub enum Takeover {
     /// whatever that owner believes. The text names this owner; it is kept in the tables for people
     /// to read.
     By(String),
+    /// By the owner that left the shard so and has not written to it since. If nobody else has
+    /// either, nothing is written: what was written when it took the shard over still stands.
+    Back(Left),
+}
+
+impl Takeover {
+    /// Returns the text that names the owner, if there is one.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        match self {
+            Self::Uncontested => None,
+            Self::By(owner) => Some(owner),
+            Self::Back(left) => Some(left.owner()),
+        }
+    }
 }
 
 /// Maximum dimension of the vectors of a shard.

@@ -17,6 +17,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use arrow::record_batch::RecordBatch;
+use futures::TryFutureExt;
 use tokio::sync::oneshot;
 
 use crate::catalogue::Catalogue;
@@ -31,6 +32,7 @@ use crate::storage::Storage;
 use crate::storage::erasure_mark::ErasureMark;
 use crate::storage::memories::MemoryFiles;
 use crate::table::Stored;
+use crate::table::fence::Tip;
 use crate::table::kind::TableKind;
 use crate::table::vectors::Vectors;
 
@@ -49,6 +51,8 @@ pub struct ShardWriter {
     pub(crate) erasure: ErasureMark,
     pub(crate) memories: MemoryFiles,
     place: Storage,
+    /// Owner that took the shard over, and its number.
+    owner: Option<(String, u64)>,
     /// Instant since which the settings have been in effect.
     settled_at: Instant,
     /// Whether a write began and its outcome is not known.
@@ -75,25 +79,32 @@ impl ShardWriter {
         settings.check()?;
         place.make("make the shard's folder").await?;
         let connection = place.connect(&settings.memory.indexes).await?;
-        let mut number = None;
-        let mut open = async |kind| {
+        let open = async |kind, number: Option<u64>| {
             let table = Stored::open(&connection, place, kind, &settings.vectors).await?;
-            if let Takeover::By(owner) = &takeover {
-                number = Some(table.take_over(owner, number).await?);
-            }
+            let number = match &takeover {
+                Takeover::Uncontested => None,
+                Takeover::By(owner) => Some(table.take_over(owner, number).await?),
+                Takeover::Back(left) if left.is_unchanged(&table, number).await => {
+                    Some(left.number)
+                }
+                Takeover::Back(left) => Some(table.take_over(&left.owner, number).await?),
+            };
             // Existing tables are changed only after the takeover.
             table.ensure_columns().await?;
             table.ensure_version().await?;
             table.ensure_text_index().await?;
-            Ok::<_, Error>(table)
+            Ok::<_, Error>((table, number))
         };
-        let mut sources = open(TableKind::Sources).await?;
-        let mut chunks = open(TableKind::Chunks).await?;
+        let (mut sources, number) = Box::pin(open(TableKind::Sources, None)).await?;
+        let other = |kind| Box::pin(open(kind, number)).map_ok(|(table, _number)| table);
+        let (mut chunks, mut nodes, mut failures) = futures::try_join!(
+            other(TableKind::Chunks),
+            other(TableKind::Nodes),
+            other(TableKind::Failures),
+        )?;
         chunks.ensure_vectors(&settings.vectors).await?;
-        let mut nodes = open(TableKind::Nodes).await?;
-        let mut failures = open(TableKind::Failures).await?;
-        let erasure = ErasureMark::read(place, number).await?;
-        let memories = MemoryFiles::open(place).await?;
+        let (erasure, memories) =
+            futures::try_join!(ErasureMark::read(place, number), MemoryFiles::open(place))?;
         let tables = [&mut sources, &mut chunks, &mut nodes, &mut failures];
         let (catalogue, fragments) = read(tables, &settings, None).await?;
         let handed = HandedOn::new(fragments, &settings);
@@ -111,6 +122,7 @@ impl ShardWriter {
             erasure,
             memories,
             place: place.clone(),
+            owner: takeover.owner().map(ToOwned::to_owned).zip(number),
             settled_at: Instant::now(),
             is_in_doubt: false,
             forgotten: 0,
@@ -122,6 +134,17 @@ impl ShardWriter {
         let (snapshots, fence) = (self.publisher.subscribe(), self.sources.fence().clone());
         let (place, kept) = (self.place.clone(), self.publisher.kept().clone());
         ShardReader::new(snapshots, kept, fence, self.memories.reader(), place, self.erasure.seen())
+    }
+
+    /// Returns how this owner leaves the shard, for [`Takeover::Back`]. `None` if it did not take the
+    /// shard over, or if a write of it may still happen.
+    pub async fn left(&self) -> Option<Left> {
+        let (owner, number) = self.owner.clone().filter(|_| !self.is_in_doubt)?;
+        let mut tips = Vec::new();
+        for table in [&self.sources, &self.chunks, &self.nodes, &self.failures] {
+            tips.push((table.kind(), table.fence().settled().await?));
+        }
+        Some(Left { owner, number, tips })
     }
 
     /// Returns where the shard is stored.
@@ -179,6 +202,9 @@ impl ShardWriter {
     /// the shard writes no more.
     pub async fn reload(&mut self) -> Result<()> {
         self.is_in_doubt = true;
+        for kind in TableKind::ALL {
+            self.table(kind).refresh().await?;
+        }
         let tables = [&mut self.sources, &mut self.chunks, &mut self.nodes, &mut self.failures];
         let before = Some(&self.catalogue);
         let (catalogue, fragments) = read(tables, &self.settings, before).await?;
@@ -225,6 +251,33 @@ impl ShardWriter {
     }
 }
 
+/// How an owner left a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    owner: String,
+    number: u64,
+    tips: Vec<(TableKind, Tip)>,
+}
+
+impl Left {
+    /// Returns the text that names the owner.
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// Returns whether nobody has written to the table since. `number` is that with which this
+    /// owner opened the tables before it: it keeps the one that it had, or takes all of them over.
+    async fn is_unchanged(&self, table: &Stored, number: Option<u64>) -> bool {
+        let tip = self.tips.iter().find(|(kind, _)| *kind == table.kind()).map(|(_, tip)| tip);
+        match tip {
+            Some(tip) if number.is_none_or(|number| number == self.number) => {
+                table.fence().is_at(tip).await
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What the views of a shard hand on, by table.
 #[derive(Clone, Debug)]
 struct HandedOn {
@@ -251,8 +304,8 @@ impl HandedOn {
     }
 }
 
-/// Reads the documents of a shard and the rows of `chunks` from the tables' newest versions. The
-/// catalogue comes in the place of `before`.
+/// Reads the documents of a shard and the rows of `chunks` from the versions that the tables show.
+/// The catalogue comes in the place of `before`.
 async fn read(
     tables: [&mut Stored; 4],
     settings: &ShardSettings,
@@ -261,7 +314,6 @@ async fn read(
     let mut reading = Reading::default();
     let mut fragments = Fragments::default();
     for table in tables {
-        table.refresh().await?;
         // A later write that changes nothing is acknowledged without a commit, so the rows that it
         // relies on must be on disk.
         table.sync().await?;

@@ -10,6 +10,10 @@
 //! commit of theirs succeeds. So a successful commit builds on nothing but what its owner knows,
 //! and the owner's memory equals the tables.
 //!
+//! An owner that left the tables with no commit on its way, and finds their newest manifests as it
+//! left them, need not do that again: what it committed then still fences all earlier owners, and
+//! there is no later one.
+//!
 //! # If the next version existed and was removed
 //!
 //! Old versions are removed. So an owner that was suspended for long may find that the version
@@ -37,10 +41,11 @@
 //! was put.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use lance_io::object_store::ObjectStore;
 use lance_table::format::{IndexMetadata, Manifest, Transaction};
 use lance_table::io::commit::{
@@ -48,14 +53,24 @@ use lance_table::io::commit::{
     ManifestNamingScheme, ManifestWriter, write_version_hint,
 };
 use object_store::path::Path;
-use object_store::{ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions};
+use object_store::{ObjectMeta, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions};
 use tokio::sync::Mutex;
+
+use crate::storage::durable::MANIFESTS;
 
 /// Result in the terms of the storage engine, which calls the fence and passes its errors on.
 type Result<T> = std::result::Result<T, lance_core::Error>;
 
-/// ETag that tells an object from a later one of the same name. Not every storage has one.
+/// ETag that tells an object from a later one of the same name. Not every storage has one, and some
+/// leave out its quotation marks in listings; see [`is_same`].
 type Tag = Option<String>;
+
+/// Newest version of a table, and what tells its manifest from another of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tip {
+    version: u64,
+    tag: Tag,
+}
 
 /// Maximum number of puts whose outcome is unknown. Beyond it, commits fail until the outcome is
 /// known or the table is opened again: each put is kept in memory.
@@ -65,6 +80,8 @@ const MAX_UNDECIDED: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Fence {
     state: Arc<Mutex<State>>,
+    /// Oldest version of the last listing, or 0.
+    oldest: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -97,10 +114,34 @@ impl Fence {
         store: &ObjectStore,
     ) -> Result<()> {
         let mut state = self.state.lock().await;
-        let tip_tag = store.inner.head(&manifest.path).await?.e_tag;
+        let tip_tag = match &manifest.e_tag {
+            // Manifests are never replaced, so the tag of the listing is still that of the object.
+            Some(listed) if !store.is_local() => Some(listed.clone()),
+            _ => store.inner.head(&manifest.path).await?.e_tag,
+        };
         let version = manifest.version;
         *state = State { tip: version, known: version, tip_tag, ..State::default() };
         Ok(())
+    }
+
+    /// Returns the oldest version that the storage had when its versions were listed last, or 0 if
+    /// they were not.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Relaxed)
+    }
+
+    /// Returns the tip, if the owner's memory equals it and no put is on its way.
+    pub(crate) async fn settled(&self) -> Option<Tip> {
+        let state = self.state.lock().await;
+        let is_settled =
+            state.undecided.is_none() && !state.is_breached && state.known == state.tip;
+        is_settled.then(|| Tip { version: state.tip, tag: state.tip_tag.clone() })
+    }
+
+    /// Returns whether this is the tip.
+    pub(crate) async fn is_at(&self, tip: &Tip) -> bool {
+        let state = self.state.lock().await;
+        state.tip == tip.version && is_same(&state.tip_tag, &tip.tag)
     }
 
     /// Returns the newest version that is this owner's. `seen` is a version that the storage was
@@ -200,7 +241,7 @@ impl State {
             return Ok(newest.version == 1);
         }
         let found = tag(store, &naming.manifest_path(base, self.tip)).await?;
-        Ok(found.is_some_and(|tag| tag == self.tip_tag))
+        Ok(found.is_some_and(|tag| is_same(&tag, &self.tip_tag)))
     }
 
     fn check(&mut self, version: u64) -> Result<()> {
@@ -233,6 +274,31 @@ impl CommitHandler for Fence {
 
     fn propagate_commit_error_after_success(&self) -> bool {
         true
+    }
+
+    // The engine's own stops at the newest version. All are needed to know how many there are, and
+    // a request lists a thousand.
+    async fn resolve_latest_location(
+        &self,
+        base: &Path,
+        store: &ObjectStore,
+    ) -> Result<ManifestLocation> {
+        if store.is_local() {
+            return ConditionalPutCommitHandler.resolve_latest_location(base, store).await;
+        }
+        let (mut oldest, mut newest) = (u64::MAX, None::<ManifestLocation>);
+        let mut listed = store.inner.list(Some(&base.clone().join(MANIFESTS)));
+        while let Some(file) = listed.try_next().await? {
+            let Some(found) = location_of(file) else { continue };
+            oldest = oldest.min(found.version);
+            if newest.as_ref().is_none_or(|newest| newest.version < found.version) {
+                newest = Some(found);
+            }
+        }
+        let not_found = || lance_core::Error::not_found(base.to_string());
+        let newest = newest.ok_or_else(not_found)?;
+        self.oldest.store(oldest, Ordering::Relaxed);
+        Ok(newest)
     }
 
     // Asked before each commit. If the tip is the version that the commit builds on, only another
@@ -303,6 +369,26 @@ impl CommitHandler for Fence {
             identity: None,
         })
     }
+}
+
+/// Returns which version an object of the folder of manifests is, if it is one.
+fn location_of(file: ObjectMeta) -> Option<ManifestLocation> {
+    let name = file.location.filename()?;
+    let naming_scheme = ManifestNamingScheme::detect_scheme(name)?;
+    Some(ManifestLocation {
+        version: naming_scheme.parse_version(name)?,
+        path: file.location,
+        size: Some(file.size),
+        naming_scheme,
+        e_tag: file.e_tag,
+        identity: None,
+    })
+}
+
+/// Returns whether two tags are of the same object.
+fn is_same(one: &Tag, other: &Tag) -> bool {
+    let bare = |tag: &Tag| tag.as_deref().map(|tag| tag.trim_matches('"').to_owned());
+    bare(one) == bare(other)
 }
 
 /// Returns the tag of an object, or `None` if the object does not exist.

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use futures::FutureExt;
 use lance::dataset::{ReadParams, WriteParams};
 use lance_table::io::commit::CommitHandler;
-use lancedb::Connection;
 use lancedb::table::WriteOptions;
+use lancedb::{Connection, Table};
 
 use crate::error::{Error, Operation, Result};
 use crate::storage::{Storage, durable, on_files};
@@ -28,19 +28,39 @@ impl Stored {
         let place = shard.join(&format!("{}.lance", kind.name()));
         heal(&place, kind).await?;
         let fence = Arc::new(Fence::default());
-        if !exists(&place, kind).await? {
-            create(connection, kind, vectors, &fence).await?;
-        }
-        let handler: Arc<dyn CommitHandler> = Arc::clone(&fence) as _;
-        let read = ReadParams { commit_handler: Some(handler), ..ReadParams::default() };
-        let open = connection.open_table(kind.name()).lance_read_params(read).execute();
-        let table = run(kind, Operation::Open, open).await?;
+        let table = match find(connection, kind, &fence).await? {
+            Some(table) => table,
+            None => {
+                if !exists(&place, kind).await? {
+                    create(connection, kind, vectors, &fence).await?;
+                }
+                let gone = || Error::of_table(kind, Operation::Open, "it is not there".into());
+                find(connection, kind, &fence).await?.ok_or_else(gone)?
+            }
+        };
         let stored = run(kind, Operation::Open, table.schema()).await?;
         schema::check(kind, &stored, vectors)?;
-        let opened = Self { kind, table, fence, place, oldest: AtomicU64::new(0), synced: None };
+        let oldest = AtomicU64::new(fence.oldest());
+        let opened = Self { kind, table, fence, place, oldest, synced: None };
         opened.adopt().await?;
         Ok(opened)
     }
+}
+
+/// Opens the table if it exists. In a bucket, that is one listing and its newest manifest.
+async fn find(
+    connection: &Connection,
+    kind: TableKind,
+    fence: &Arc<Fence>,
+) -> Result<Option<Table>> {
+    let handler: Arc<dyn CommitHandler> = Arc::clone(fence) as _;
+    let read = ReadParams { commit_handler: Some(handler), ..ReadParams::default() };
+    let open = connection.open_table(kind.name()).lance_read_params(read).execute();
+    let open = open.map(|opened| match opened {
+        Err(lancedb::Error::TableNotFound { .. }) => Ok(None),
+        opened => opened.map(Some),
+    });
+    run(kind, Operation::Open, open).await
 }
 
 async fn heal(table: &Storage, kind: TableKind) -> Result<()> {

@@ -10,7 +10,7 @@ use clew_core::{
     Document, DocumentId, ErrorKind, ListQuery, Novelty, SourceVersion, Stage, Timestamp, Version,
 };
 use clew_index::{
-    Error, FailedAttempt, MaintenancePlan, MaintenanceStep, ShardWriter, Storage, TableKind,
+    Error, FailedAttempt, Left, MaintenancePlan, MaintenanceStep, ShardWriter, Storage, TableKind,
     Takeover, Tuning,
 };
 use futures::TryStreamExt;
@@ -34,6 +34,10 @@ fn tuning() -> Tuning {
 async fn owner(folder: &Path, name: &str) -> clew_index::Result<ShardWriter> {
     ShardWriter::open(&Storage::from(folder), settings(tuning()), Takeover::By(name.to_owned()))
         .await
+}
+
+async fn back(folder: &Path, left: Left) -> clew_index::Result<ShardWriter> {
+    ShardWriter::open(&Storage::from(folder), settings(tuning()), Takeover::Back(left)).await
 }
 
 /// Returns the documents of a shard, with the texts of the versions that readers see.
@@ -158,6 +162,40 @@ const WRITES: [Write; 14] = [
     Write::Step(MaintenanceStep::Prune(TableKind::Chunks)),
     Write::Step(MaintenanceStep::Prune(TableKind::Failures)),
 ];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_comes_back_writes_only_if_somebody_else_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = prepared(folder.path()).await;
+    let (left, known) = (a.left().await.unwrap(), contents(&a).await);
+    assert_eq!(left.owner(), "a");
+    drop(a);
+    let before = files(folder.path());
+    let mut again = back(folder.path(), left.clone()).await.unwrap();
+    assert_eq!(files(folder.path()), before, "nothing is written");
+    assert_eq!(contents(&again).await, known);
+    index_all(&mut again, 30).await;
+    again.forget(&[id("pending")]).await.unwrap();
+    let left_later = again.left().await.unwrap();
+    drop(again);
+
+    // It forgot where it left the shard last, or its own late write came.
+    let mut from_earlier = back(folder.path(), left).await.unwrap();
+    assert!(files(folder.path()).is_superset(&before));
+    assert_eq!(from_earlier.reader().status(&id("pending")), None);
+    from_earlier.accept(vec![document("new", "of a")], at(60)).await.unwrap();
+    let left = from_earlier.left().await.unwrap();
+    drop(from_earlier);
+
+    let mut b = owner(folder.path(), "b").await.unwrap();
+    let mut a = back(folder.path(), left).await.unwrap();
+    assert!(matches!(write(&mut b, Write::Accept).await, Err(Error::LostRace { .. })));
+    assert_eq!(b.left().await, None, "the outcome of its write is not known");
+    write(&mut a, Write::Accept).await.unwrap();
+    let stale = back(folder.path(), left_later).await.unwrap();
+    assert!(matches!(write(&mut a, Write::Erase).await, Err(Error::LostRace { .. })));
+    assert!(stale.reader().status(&id("late")).is_some());
+}
 
 #[tokio::test]
 async fn after_a_takeover_each_kind_of_write_of_the_earlier_owner_is_refused() {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clew_cluster::{Lapse, Lease, Standing};
 use clew_core::Error;
-use clew_index::{ShardReader, Takeover};
+use clew_index::{Left, ShardReader, Takeover};
 
 /// Right by which this process owns a shard. Cheap to clone; clones share it.
 #[derive(Clone, Debug)]
@@ -51,20 +51,24 @@ impl Claim {
         }
     }
 
-    /// Returns the way in which the shard is to be opened.
+    /// Returns the way in which the shard is to be opened. `left` is how this process left it last.
     ///
     /// # Errors
     /// Returns [`clew_core::ErrorKind::Unavailable`] if another node may have the lease, and
     /// [`clew_core::ErrorKind::WrongState`] if another process took the data directory over.
-    pub fn takeover(&self) -> Result<Takeover, Error> {
+    pub fn takeover(&self, left: Option<Left>) -> Result<Takeover, Error> {
+        let take_over = |owner: &str| match left {
+            Some(left) if left.owner() == owner => Takeover::Back(left),
+            _ => Takeover::By(owner.to_owned()),
+        };
         match self {
             Self::Directory => Ok(Takeover::Uncontested),
             Self::Taken(_) if self.standing() == Standing::Lost => Err(self.refusal()),
-            Self::Taken(taken) => Ok(Takeover::By(taken.owner.clone())),
+            Self::Taken(taken) => Ok(take_over(&taken.owner)),
             Self::Lease(lease) => match lock(lease).as_ref() {
                 // A process that was suspended after it took the lease must not end the ownership
                 // of a node that has taken the shard since.
-                Some(lease) if lease.is_confirmed() => Ok(Takeover::By(lease.token().to_owned())),
+                Some(lease) if lease.is_confirmed() => Ok(take_over(lease.token())),
                 Some(_) | None => Err(not_owner()),
             },
         }

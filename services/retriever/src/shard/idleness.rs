@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clew_core::Timestamp;
-use clew_index::Totals;
+use clew_index::{Left, Totals};
 
 /// Task of a shard that may have something left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,8 @@ struct Known {
     totals: Option<Totals>,
     /// Time from which something is to be done although nobody asks.
     due: Option<Timestamp>,
+    /// How the writer of this process left the tables.
+    left: Option<Left>,
     /// Whether something may be left to do that nobody in this process knows of.
     is_unseen: bool,
 }
@@ -88,7 +90,7 @@ struct Known {
 impl Resting {
     /// Starts with a shard that this process has not looked into.
     pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(Known { totals: None, due: None, is_unseen: true })))
+        Self(Arc::new(Mutex::new(Known { totals: None, due: None, left: None, is_unseen: true })))
     }
 
     /// Notes the totals of the documents at the time at which the shard begins to rest.
@@ -99,6 +101,16 @@ impl Resting {
     /// Returns the totals of the documents if the shard was open before.
     pub fn totals(&self) -> Option<Totals> {
         self.lock().totals.clone()
+    }
+
+    /// Notes how the writer has left the tables.
+    pub fn leaves(&self, left: Option<Left>) {
+        self.lock().left = left;
+    }
+
+    /// Returns how the tables were left, once.
+    pub fn comes_back(&self) -> Option<Left> {
+        self.lock().left.take()
     }
 
     /// Notes from when on something is to be done although nobody asks.

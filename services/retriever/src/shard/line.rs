@@ -100,7 +100,8 @@ impl Line for ShardLine {
             let _turn = self.resources.turn_to_open().await;
             let memory = SearchMemory::clone(&self.resources.memory);
             let settings = ShardSettings { memory, ..ShardSettings::of(&settings) };
-            let (lapse, takeover) = (self.claim.lapse(), self.claim.takeover()?);
+            let (lapse, takeover) =
+                (self.claim.lapse(), self.claim.takeover(self.resting.comes_back())?);
             // Boxed, because the storage engine's futures are large.
             let opened = Box::pin(ShardWriter::open(&self.place, settings, takeover)).await;
             if let Err(clew_index::Error::LostRace { .. }) = &opened {
@@ -122,6 +123,7 @@ impl Line for ShardLine {
             commit_bytes: self.config.commit_bytes,
             claim: self.claim.clone(),
             seen: Arc::clone(&self.seen),
+            resting: self.resting.clone(),
         };
         let writer = start_child(Writer, arguments, supervisor.clone()).await?;
         let arguments = indexer::Arguments {

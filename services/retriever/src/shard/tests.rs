@@ -325,6 +325,20 @@ impl Bench {
         graph_builders: Arc<dyn GraphBuilders>,
         memory_encoder: Arc<dyn MemoryEncoder>,
     ) -> Self {
+        let claim = Claim::Directory;
+        Self::owned(claim, store, at_poison, config, settings, graph_builders, memory_encoder).await
+    }
+
+    /// The same by an owner of that claim.
+    async fn owned(
+        claim: Claim,
+        store: FaultyStore,
+        at_poison: Option<(Point, Failing)>,
+        config: RetrieverConfig,
+        settings: impl FnOnce(CorpusSettings) -> CorpusSettings,
+        graph_builders: Arc<dyn GraphBuilders>,
+        memory_encoder: Arc<dyn MemoryEncoder>,
+    ) -> Self {
         let (encoder, clock) = (FailingEncoder::new("failing", at_poison), FastClock::new());
         let another = FailingEncoder::new("another", Some((Point::Embedding, Failing::Hangs)));
         let name = "notes".parse().unwrap();
@@ -342,7 +356,6 @@ impl Bench {
         let place = Storage::in_store(Arc::new(store.clone()), "shard-0");
         let settings = Arc::new(settings);
         let resources = config.resources();
-        let claim = Claim::Directory;
         let settled = Arc::clone(&settings);
         let line = ShardLine::new(place, ShardIndex(0), settled, seams, config, claim, resources);
         let shard = ShardHandle::resting(line).await.unwrap();
@@ -596,6 +609,25 @@ async fn a_shard_rests_once_nothing_is_left_to_do_and_opens_for_whoever_needs_it
         bench.accept(name, &text(name)).await;
     }
     bench.assert_once("after resting").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_rested_is_opened_without_a_write() {
+    let (claim, tables) = (Claim::of_taker("test".to_owned()), Bench::tables().await);
+    let config = RetrieverConfig { maintenance_interval_secs: 3600, ..RetrieverConfig::default() };
+    let (rules, none) = (Arc::new(Rules), Arc::new(NoMemoryModel));
+    let store = FaultyStore::new(Arc::new(tables));
+    let bench = Bench::owned(claim, store, None, config, |settings| settings, rules, none).await;
+    bench.accept("a", &text("a")).await;
+    bench.rest().await;
+    let changes = bench.store.changes();
+    assert_eq!(bench.found().await.len(), 1);
+    bench.rest().await;
+    assert_eq!(bench.store.changes(), changes);
+    for name in ["b", "c", "d"] {
+        bench.accept(name, &text(name)).await;
+    }
+    bench.assert_once("after it came back").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

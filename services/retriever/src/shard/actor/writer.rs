@@ -19,6 +19,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tracing::{Instrument, Span};
 
 use crate::shard::claim::Claim;
+use crate::shard::idleness::Resting;
 use crate::shard::metrics::{ShardGauges, Writing};
 
 /// The actor that commits.
@@ -124,6 +125,7 @@ pub(crate) struct Arguments {
     pub commit_bytes: usize,
     pub claim: Claim,
     pub seen: Arc<ShardGauges>,
+    pub resting: Resting,
 }
 
 /// State of [`Writer`].
@@ -140,6 +142,7 @@ pub(crate) struct State {
     /// Whether the current message failed.
     has_failed: bool,
     seen: Arc<ShardGauges>,
+    resting: Resting,
 }
 
 struct Waiting {
@@ -172,7 +175,7 @@ impl Actor for Writer {
     async fn pre_start(
         &self,
         _myself: ActorRef<Message>,
-        Arguments { shard, clock, commit_bytes, claim, seen }: Arguments,
+        Arguments { shard, clock, commit_bytes, claim, seen, resting }: Arguments,
     ) -> Result<State, ActorProcessingErr> {
         Ok(State {
             shard,
@@ -185,7 +188,17 @@ impl Actor for Writer {
             is_overtaken: false,
             has_failed: false,
             seen,
+            resting,
         })
+    }
+
+    async fn post_stop(
+        &self,
+        _myself: ActorRef<Message>,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        state.resting.leaves(state.shard.left().await);
+        Ok(())
     }
 
     async fn handle(
