@@ -6,8 +6,8 @@ use clew_core::{CorpusName, CorpusSettings, Recipe, Recipes};
 
 use crate::catalogue::record::Wanted;
 use crate::error::{Error, Result};
-use crate::shard::Left;
 use crate::storage::session::IndexMemory;
+use crate::table::ownership::Left;
 use crate::table::vectors::VectorColumn;
 use crate::values::text_memory::TextMemory;
 use crate::values::vector_memory::VectorMemory;

@@ -32,8 +32,8 @@ use crate::storage::Storage;
 use crate::storage::erasure_mark::ErasureMark;
 use crate::storage::memories::MemoryFiles;
 use crate::table::Stored;
-use crate::table::fence::Tip;
 use crate::table::kind::TableKind;
+use crate::table::ownership::Left;
 use crate::table::vectors::Vectors;
 
 /// Writer of one shard. Only the newest owner's writes succeed. Readers are independent of it.
@@ -85,9 +85,9 @@ impl ShardWriter {
                 Takeover::Uncontested => None,
                 Takeover::By(owner) => Some(table.take_over(owner, number).await?),
                 Takeover::Back(left) if left.is_unchanged(&table, number).await => {
-                    Some(left.number)
+                    Some(left.number())
                 }
-                Takeover::Back(left) => Some(table.take_over(&left.owner, number).await?),
+                Takeover::Back(left) => Some(table.take_over(left.owner(), number).await?),
             };
             // Existing tables are changed only after the takeover.
             table.ensure_columns().await?;
@@ -136,15 +136,11 @@ impl ShardWriter {
         ShardReader::new(snapshots, kept, fence, self.memories.reader(), place, self.erasure.seen())
     }
 
-    /// Returns how this owner leaves the shard, for [`Takeover::Back`]. `None` if it did not take the
-    /// shard over, or if a write of it may still happen.
+    /// Returns how this owner leaves the shard, for [`Takeover::Back`]. `None` if it did not take
+    /// the shard over, or if a write of it may still happen.
     pub async fn left(&self) -> Option<Left> {
         let (owner, number) = self.owner.clone().filter(|_| !self.is_in_doubt)?;
-        let mut tips = Vec::new();
-        for table in [&self.sources, &self.chunks, &self.nodes, &self.failures] {
-            tips.push((table.kind(), table.fence().settled().await?));
-        }
-        Some(Left { owner, number, tips })
+        Left::of(owner, number, [&self.sources, &self.chunks, &self.nodes, &self.failures]).await
     }
 
     /// Returns where the shard is stored.
@@ -248,33 +244,6 @@ impl ShardWriter {
         let shown = shown(tables, &self.settings, catalogue, &self.handed).await?;
         self.publisher.publish(shown);
         Ok(())
-    }
-}
-
-/// How an owner left a shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
-    owner: String,
-    number: u64,
-    tips: Vec<(TableKind, Tip)>,
-}
-
-impl Left {
-    /// Returns the text that names the owner.
-    pub fn owner(&self) -> &str {
-        &self.owner
-    }
-
-    /// Returns whether nobody has written to the table since. `number` is that with which this
-    /// owner opened the tables before it: it keeps the one that it had, or takes all of them over.
-    async fn is_unchanged(&self, table: &Stored, number: Option<u64>) -> bool {
-        let tip = self.tips.iter().find(|(kind, _)| *kind == table.kind()).map(|(_, tip)| tip);
-        match tip {
-            Some(tip) if number.is_none_or(|number| number == self.number) => {
-                table.fence().is_at(tip).await
-            }
-            _ => false,
-        }
     }
 }
 

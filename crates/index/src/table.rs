@@ -13,7 +13,7 @@ pub(crate) mod indexes;
 pub(crate) mod kind;
 pub(crate) mod named_files;
 mod open;
-mod ownership;
+pub(crate) mod ownership;
 pub(crate) mod removal;
 pub(crate) mod renumbering;
 pub(crate) mod rewriting;

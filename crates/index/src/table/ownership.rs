@@ -2,6 +2,8 @@
 
 use crate::error::{Error, Operation, Result};
 use crate::table::Stored;
+use crate::table::fence::Tip;
+use crate::table::kind::TableKind;
 
 /// Table config key that names the owner. Its value is a number that grows with each owner, a
 /// space, and a text for people.
@@ -13,6 +15,47 @@ const TAKEOVER_TRIES: usize = 50;
 /// Maximum reads of the newest version: a commit of this owner that was believed lost may arrive
 /// after each of them.
 const REFRESH_TRIES: usize = 3;
+
+/// How an owner left a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    owner: String,
+    number: u64,
+    tips: Vec<(TableKind, Tip)>,
+}
+
+impl Left {
+    /// Returns how the owner of that name and number leaves the tables. `None` if a commit to one
+    /// of them may still happen, or another owner made one.
+    pub(crate) async fn of(owner: String, number: u64, tables: [&Stored; 4]) -> Option<Self> {
+        let mut tips = Vec::new();
+        for table in tables {
+            tips.push((table.kind, table.fence.settled().await?));
+        }
+        Some(Self { owner, number, tips })
+    }
+
+    /// Returns the text that names the owner.
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns whether nobody has written to the table since. `number` is that with which this
+    /// owner opened the tables before it: it keeps the one that it had, or takes all of them over.
+    pub(crate) async fn is_unchanged(&self, table: &Stored, number: Option<u64>) -> bool {
+        let tip = self.tips.iter().find(|(kind, _)| *kind == table.kind).map(|(_, tip)| tip);
+        match tip {
+            Some(tip) if number.is_none_or(|number| number == self.number) => {
+                table.fence.is_at(tip).await
+            }
+            _ => false,
+        }
+    }
+}
 
 impl Stored {
     /// Takes the table over. When this returns, no commit of an earlier owner can succeed any more.
@@ -113,7 +156,6 @@ mod tests {
     use crate::storage::session::IndexMemory;
     use crate::table::column;
     use crate::table::faulty::{Fault, Faulty};
-    use crate::table::kind::TableKind;
 
     async fn owned(folder: &std::path::Path) -> Stored {
         let place = Storage::from(folder);
@@ -218,7 +260,9 @@ mod tests {
         assert_eq!(newest(&table).await, tip + 1);
         // The same, but the outcome cannot be read at once either.
         faulty.next(Fault::AnswerLostAndDeaf);
+        assert!(table.fence.settled().await.is_some());
         commit_blindly(&table, &store, tip + 2).await.unwrap_err();
+        assert!(table.fence.settled().await.is_none());
         faulty.hears_again();
         table.check_owned().await.unwrap();
         table.refresh().await.unwrap();
