@@ -9,6 +9,7 @@ lists alone. All else is moto's. It prints a line when it serves.
 import argparse
 import bisect
 import copy
+import gc
 import pathlib
 import threading
 
@@ -82,7 +83,11 @@ def main():
     asked = parser.parse_args()
     moto.s3.models._VersionedKeyStore = SortedKeys
     moto.s3.models.S3Backend.list_objects = list_objects
+    # Looking for garbage among millions of objects would take most of the time.
+    gc.disable()
     fill(asked.bucket, asked.folder, asked.prefix)
+    gc.freeze()
+    gc.enable()
     print("serves", flush=True)
     application = DomainDispatcherApplication(create_backend_app)
     run_simple("127.0.0.1", asked.port, application, threaded=True)
