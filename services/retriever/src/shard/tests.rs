@@ -308,8 +308,8 @@ impl Bench {
         // Maintenance and checks have their own tests. Here they would count among the storage's
         // operations.
         let config = RetrieverConfig { maintenance_interval_secs: 3600, ..config };
-        let bench =
-            Self::resting(store, at_poison, config, settings, graph_builders, memory_encoder).await;
+        let (claim, graphs, memory) = (Claim::Directory, graph_builders, memory_encoder);
+        let bench = Self::resting(claim, store, at_poison, config, settings, graphs, memory).await;
         // This waits behind the maintainer's own request, after which nothing happens without a
         // document.
         bench.seen().maintain(deadline()).await.unwrap();
@@ -318,19 +318,6 @@ impl Bench {
 
     /// Starts a shard on the tables of a store that rests until somebody needs it.
     async fn resting(
-        store: FaultyStore,
-        at_poison: Option<(Point, Failing)>,
-        config: RetrieverConfig,
-        settings: impl FnOnce(CorpusSettings) -> CorpusSettings,
-        graph_builders: Arc<dyn GraphBuilders>,
-        memory_encoder: Arc<dyn MemoryEncoder>,
-    ) -> Self {
-        let claim = Claim::Directory;
-        Self::owned(claim, store, at_poison, config, settings, graph_builders, memory_encoder).await
-    }
-
-    /// The same by an owner of that claim.
-    async fn owned(
         claim: Claim,
         store: FaultyStore,
         at_poison: Option<(Point, Failing)>,
@@ -617,7 +604,7 @@ async fn a_shard_that_rested_is_opened_without_a_write() {
     let config = RetrieverConfig { maintenance_interval_secs: 3600, ..RetrieverConfig::default() };
     let (rules, none) = (Arc::new(Rules), Arc::new(NoMemoryModel));
     let store = FaultyStore::new(Arc::new(tables));
-    let bench = Bench::owned(claim, store, None, config, |settings| settings, rules, none).await;
+    let bench = Bench::resting(claim, store, None, config, |settings| settings, rules, none).await;
     bench.accept("a", &text("a")).await;
     bench.rest().await;
     let changes = bench.store.changes();
@@ -658,8 +645,8 @@ async fn the_keeper_opens_a_shard_in_which_something_is_left_to_do_and_lets_it_r
     let settings = CorpusSettings::clone(&before.settings);
     let none = Arc::new(NoMemoryModel);
     let rules = Arc::new(Rules);
-    let after =
-        Bench::resting(before.store.clone(), None, config.clone(), |_| settings, rules, none).await;
+    let (claim, store) = (Claim::Directory, before.store.clone());
+    let after = Bench::resting(claim, store, None, config.clone(), |_| settings, rules, none).await;
     let mut keeper = Keeper::new(&config);
     let give_up = Instant::now() + PATIENCE;
     let found = || after.shard.resting.totals().map(|totals| totals.counts(&Access::all()));
