@@ -25,7 +25,6 @@ pub(crate) mod vectors;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use arrow::record_batch::RecordBatch;
 use lance::Dataset;
@@ -51,8 +50,6 @@ pub(crate) struct Stored {
     /// Commit handler that all commits go through.
     fence: Arc<Fence>,
     place: Storage,
-    /// Oldest stored version, or 0 while it is not known.
-    oldest: AtomicU64,
     /// Files known to be synced. `None` before the first sync and while one runs on another thread.
     synced: Option<SyncedFolder>,
 }

@@ -80,7 +80,7 @@ const MAX_UNDECIDED: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Fence {
     state: Arc<Mutex<State>>,
-    /// Oldest version of the last listing, or 0.
+    /// Oldest stored version, or 0 while it is not known.
     oldest: AtomicU64,
 }
 
@@ -124,10 +124,14 @@ impl Fence {
         Ok(())
     }
 
-    /// Returns the oldest version that the storage had when its versions were listed last, or 0 if
-    /// they were not.
+    /// Returns the oldest stored version, or 0 while it is not known. Only removals change it.
     pub(crate) fn oldest(&self) -> u64 {
         self.oldest.load(Ordering::Relaxed)
+    }
+
+    /// Notes the oldest stored version, or 0 if it is not known.
+    pub(crate) fn note_oldest(&self, version: u64) {
+        self.oldest.store(version, Ordering::Relaxed);
     }
 
     /// Returns the tip, if the owner's memory equals it and no put is on its way.
@@ -297,7 +301,7 @@ impl CommitHandler for Fence {
         }
         let not_found = || lance_core::Error::not_found(base.to_string());
         let newest = newest.ok_or_else(not_found)?;
-        self.oldest.store(oldest, Ordering::Relaxed);
+        self.note_oldest(oldest);
         Ok(newest)
     }
 

@@ -1,7 +1,6 @@
 //! Opens a table, and creates it if it does not exist.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use futures::FutureExt;
 use lance::dataset::{ReadParams, WriteParams};
@@ -40,8 +39,7 @@ impl Stored {
         };
         let stored = run(kind, Operation::Open, table.schema()).await?;
         schema::check(kind, &stored, vectors)?;
-        let oldest = AtomicU64::new(fence.oldest());
-        let opened = Self { kind, table, fence, place, oldest, synced: None };
+        let opened = Self { kind, table, fence, place, synced: None };
         opened.adopt().await?;
         Ok(opened)
     }

@@ -1,7 +1,5 @@
 //! Figures about a table.
 
-use std::sync::atomic::Ordering;
-
 use crate::error::{Operation, Result};
 use crate::storage::durable::MANIFESTS;
 use crate::table::Stored;
@@ -57,20 +55,20 @@ impl Stored {
     /// these, only this owner's commits add some.
     async fn versions(&self) -> Result<u64> {
         let newest = self.dataset(Operation::Read).await?.version_id();
-        let mut oldest = self.oldest.load(Ordering::Relaxed);
+        let mut oldest = self.fence.oldest();
         if oldest == 0 {
             // By file name: the engine's list reads every manifest.
             let names = self.place.join(MANIFESTS).names("count the table's versions").await?;
             let stored = names.iter().filter_map(|name| version_of(&format!("{MANIFESTS}/{name}")));
             oldest = stored.min().unwrap_or(newest);
-            self.oldest.store(oldest, Ordering::Relaxed);
+            self.fence.note_oldest(oldest);
         }
         Ok(newest.saturating_sub(oldest) + 1)
     }
 
     /// Forgets which versions are stored, because old ones were removed.
     pub(crate) fn lost_versions(&self) {
-        self.oldest.store(0, Ordering::Relaxed);
+        self.fence.note_oldest(0);
     }
 }
 
