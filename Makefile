@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build install docs demo cluster-demo test clients fault-test check style bench cluster-bench scale-bench screenshots load simulate proto \
-	config-reference openapi train train-check manifests deploy-check deploy-test gpu-programs gpu-day images images-cuda
+	config-reference openapi train train-check manifests deploy-check deploy-test gpu-programs gpu-day gpu-measured vulkan-test cuda-check images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -23,6 +23,10 @@ TRAINING_PYTHON := .cache/training/bin/python
 TRAINING_PACKAGES := .cache/training/packages.installed
 READER := crates/model/reader
 READER_BASE = $(or $(CLEW_MODEL_DIR),.cache/models/all-MiniLM-L6-v2)
+
+# Backend of the programs that measure a GPU, and the tests that can compute on one.
+GPU_FEATURES = $(if $(filter vulkan:%,$(DEVICE)),wgpu,cuda)
+DEVICE_TESTS := encoders decoders generation memorag memory_training memory_trainer gpu_day
 
 # Settings of `make images`.
 CONTAINER_ENGINE := podman
@@ -125,12 +129,26 @@ load: build ## Measure a fresh server under load; reports go to .cache/load
 # carried to one without a network, where `benches/gpu_day.py` runs them.
 gpu-programs: ## Build the programs that measure a GPU into target/gpu-day/programs
 	mkdir -p target/gpu-day
-	CARGO_TARGET_DIR=target/gpu-day cargo build --release --package clew-model --features cuda --example gpu_day --tests \
+	CARGO_TARGET_DIR=target/gpu-day cargo build --release --package clew-model --features $(GPU_FEATURES) --example gpu_day --tests \
 		--locked --message-format=json-render-diagnostics > target/gpu-day/built.json
 	python3 benches/gpu_day.py collect target/gpu-day/programs < target/gpu-day/built.json
 
-gpu-day: gpu-programs ## Measure a GPU with models of real shapes, and check them on it: DEVICE=cuda:0
+# `DEVICE=vulkan:0` measures a GPU of AMD or Intel.
+gpu-day: ## Measure a GPU with models of real shapes, and check them on it; without one, try that in software
+	@if [ -n "$(DEVICE)$(wildcard /dev/nvidia0)" ]; then $(MAKE) gpu-measured; else $(MAKE) vulkan-test; fi
+
+gpu-measured: gpu-programs
 	python3 benches/gpu_day.py measure target/gpu-day/programs target/gpu-day/measured --device $(or $(DEVICE),cuda:0)
+
+# With the whole workspace, because other features of the same dependencies would compile those once more.
+vulkan-test: setup ## Test the models on a GPU with a Vulkan driver, or on one in software, and try what `make gpu-day` does
+	@.setup/install vulkan
+	CLEW_TEST_DEVICE=vulkan:0 cargo test --workspace --features clew-model/wgpu --locked --example gpu_day \
+		$(addprefix --test=,$(DEVICE_TESTS)) -- --test-threads=2
+
+cuda-check: ## Compile all programs with CUDA, with Clippy as the compiler of our crates
+	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings CARGO_TARGET_DIR=target/cuda \
+		cargo build --workspace --features clew/cuda --bins --locked
 
 # A single package, because it must work if the generated code does not compile.
 proto: ## Generate the code in crates/proto from proto/

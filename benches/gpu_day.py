@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 # Tests of `crates/model` that compute on the device that CLEW_TEST_DEVICE names.
-TESTS = ["encoders", "decoders", "generation", "memory"]
+TESTS = ["encoders", "decoders", "generation", "memorag"]
 # Most seconds of a step.
 LIMIT = 590
 
@@ -38,19 +38,24 @@ def steps(is_tiny):
         shapes = [
             ("encoder", ["minilm"], [[]]),
             ("decoder", ["decoder-tiny"], [[]]),
-            ("memory", ["memory-tiny"], [["4", "10000"]]),
+            ("memory", ["memory-tiny"], [["4", "3000"]]),
+            ("training", ["memory-tiny"], [["2500"]]),
+            ("exhaust", ["minilm"], [[]]),
         ]
     else:
         shapes = [
             ("encoder", ["minilm"], [[]]),
             ("decoder", ["decoder-0.5b", "decoder-7b"], [[]]),
             ("memory", ["memory-0.5b", "memory-7b"], [["4", "20000", "100000"], ["16", "100000"]]),
+            ("training", ["memory-0.5b"], [["4096"]]),
+            ("exhaust", ["minilm"], [[]]),
         ]
     measured = [(step, ["gpu_day", "{device}", step]) for step in ("roofline", "attention")]
     for step, models, variants in shapes:
         for model in models:
             for more in variants:
-                name = "-".join([model, *more[:1]])
+                own = [step] if step in ("training", "exhaust") else []
+                name = "-".join([*own, model, *more[:1]])
                 measured.append((name, ["gpu_day", "{device}", step, "{models}/" + model, *more]))
     if not is_tiny:
         million = ["gpu_day", "{device}", "memory", "{models}/memory-7b", "16", "1000000"]
@@ -149,6 +154,8 @@ def measure(arguments):
     models = arguments.models.absolute() if arguments.models else out / "models"
     environment = os.environ | {"CLEW_TEST_DEVICE": arguments.device}
     environment["CLEW_GPU_TURN"] = str(out / "turn")
+    if arguments.tiny:
+        environment["CLEW_GPU_DRY_RUN"] = "1"
     is_wanted = lambda name: not arguments.steps or any(map(name.startswith, arguments.steps))
     due = [
         (name, command)

@@ -226,11 +226,10 @@ impl Bert {
         let BertInput { ids, keep, kinds } = input;
         let [batch, tokens] = ids.dims();
         let device = ids.device();
-        let positions = Tensor::<1, Int>::arange(0..tokens as i64, &device).reshape([1, tokens]);
         let kinds = kinds.unwrap_or_else(|| Tensor::zeros([1, 1], &device));
-        let embedded = self.words.forward(ids)
-            + self.positions.forward(positions)
-            + self.token_types.forward(kinds);
+        let positions = self.positions.weight.val().narrow(0, 0, tokens);
+        let embedded =
+            self.words.forward(ids) + positions.unsqueeze::<3>() + self.token_types.forward(kinds);
         // `[batch, heads, tokens, tokens]`, true where a token must not attend.
         let hidden_keys = keep.map(|keep| keep.bool_not().reshape([batch, 1, 1, tokens]));
         let mut states = self.norm.forward(embedded);

@@ -5,20 +5,28 @@
 //! runs a gated feed-forward part (Shazeer, "GLU Variants Improve Transformer").
 //!
 //! Sequences of a batch are not padded. The new tokens of all sequences are the rows of one matrix,
-//! which the large products read. Only attention runs sequence by sequence, each over its own
-//! cache. So a sequence's result does not depend on the others in the batch, and sequences join and
-//! leave between two steps.
+//! which the large products read. Each sequence attends over its own keys only: on a processor
+//! sequence by sequence, on a GPU by one kernel for all that read a few tokens. So a sequence's
+//! result does not depend on the others in the batch, and sequences join and leave between two
+//! steps.
 
 pub(crate) mod attention;
 mod cache;
 pub(crate) mod config;
 pub(crate) mod cores;
+#[cfg(feature = "gpu")]
+mod few_rows;
+#[cfg(feature = "gpu")]
+mod kernels;
 pub(crate) mod layers;
+#[cfg(feature = "gpu")]
+mod paged;
 mod rope;
 
 use std::path::Path;
 
 use burn::prelude::*;
+use burn::tensor::DType;
 
 use self::attention::{Heads, HiddenKeys, Sight, attend};
 use self::cache::KvCache;
@@ -35,15 +43,50 @@ pub struct Decoder {
     layers: Layers,
     /// Linear layer from states to `[rows, vocabulary]`; the embedding table if the head is tied.
     head: Linear,
+    is_on_gpu: bool,
+    /// Keys and values of all sequences on a GPU.
+    #[cfg(feature = "gpu")]
+    pool: Option<std::sync::Arc<paged::Pool>>,
 }
 
 /// Sequence that a decoder has read so far.
-pub struct Sequence(KvCache);
+pub struct Sequence(Kept);
+
+/// Keys and values of a sequence.
+enum Kept {
+    /// In tensors of its own.
+    Own(KvCache),
+    /// In pages of the decoder's pool.
+    #[cfg(feature = "gpu")]
+    Paged(paged::Pages),
+}
 
 impl Sequence {
     /// Returns the number of tokens read so far.
     pub fn length(&self) -> usize {
-        self.0.length()
+        match &self.0 {
+            Kept::Own(cache) => cache.length(),
+            #[cfg(feature = "gpu")]
+            Kept::Paged(pages) => pages.length(),
+        }
+    }
+
+    /// Refuses more tokens than there is room for.
+    fn check_room(&self, tokens: usize) -> Result<(), Error> {
+        match &self.0 {
+            Kept::Own(cache) => cache.check_room(tokens),
+            #[cfg(feature = "gpu")]
+            Kept::Paged(pages) => pages.check_room(tokens),
+        }
+    }
+
+    /// Counts tokens that were stored in every layer.
+    fn advance(&mut self, tokens: usize) {
+        match &mut self.0 {
+            Kept::Own(cache) => cache.advance(tokens),
+            #[cfg(feature = "gpu")]
+            Kept::Paged(pages) => pages.advance(tokens),
+        }
     }
 }
 
@@ -90,7 +133,18 @@ impl Decoder {
         let loader = Loader { checkpoint: &checkpoint, device: &device, dtype, cores: &cores };
         let layers = Layers::load(config, &loader)?;
         let head = loader.head(&layers)?;
-        Ok(Self { layers, head })
+        #[cfg(feature = "gpu")]
+        let pool = match choice.is_gpu() {
+            true => paged::Pool::new(&layers.config, &device, dtype),
+            false => None,
+        };
+        Ok(Self {
+            layers,
+            head,
+            is_on_gpu: choice.is_gpu(),
+            #[cfg(feature = "gpu")]
+            pool,
+        })
     }
 
     /// Returns the number of parameters. A tied head counts once.
@@ -122,7 +176,12 @@ impl Decoder {
     /// Returns an empty sequence that may grow to `tokens`, at most to the number that the model
     /// reads.
     pub fn sequence(&self, tokens: usize) -> Sequence {
-        Sequence(KvCache::new(self.layers.config.layers, tokens.min(self.layers.config.positions)))
+        let capacity = tokens.min(self.layers.config.positions);
+        #[cfg(feature = "gpu")]
+        if let Some(pool) = &self.pool {
+            return Sequence(Kept::Paged(pool.sequence(capacity)));
+        }
+        Sequence(Kept::Own(KvCache::new(self.layers.config.layers, capacity)))
     }
 
     /// Reads more of each sequence. Returns the logits `[vocabulary]` of the next token for each
@@ -132,9 +191,38 @@ impl Decoder {
     /// Returns [`Error::ForeignTokens`] or [`Error::TooLong`] before it reads anything. Returns
     /// [`Error::Device`] if the device fails; the sequences are then unusable.
     pub fn step(&self, steps: &mut [DecoderStep<'_>]) -> Result<Vec<Vec<f32>>, Error> {
+        let Some(logits) = self.read(steps)? else { return Ok(Vec::new()) };
+        let logits = read_back(logits)?;
+        Ok(logits.chunks_exact(self.layers.config.vocabulary).map(<[f32]>::to_vec).collect())
+    }
+
+    /// Reads as [`Decoder::step`] does. Returns the likeliest next token for each wanted token: the
+    /// one with the highest logit, or `None` if no logit is finite. The device chooses it, so that
+    /// a few bytes are read back instead of the logits of the whole vocabulary.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Decoder::step`].
+    pub fn step_greedily(&self, steps: &mut [DecoderStep<'_>]) -> Result<Vec<Option<u32>>, Error> {
+        let Some(logits) = self.read(steps)? else { return Ok(Vec::new()) };
+        let logits = logits.cast(DType::F32);
+        let unusable = logits.clone().is_finite().bool_not();
+        let (best, at) = logits.mask_fill(unusable, f32::MIN).max_dim_with_indices(1);
+        // A vocabulary is small enough for its indices to be exact in 32-bit floats.
+        let best = read_back(Tensor::cat(vec![best, at.float().cast(DType::F32)], 1))?;
+        let token = |[best, at]: &[f32; 2]| (*best > f32::MIN).then_some(*at as u32);
+        Ok(best.as_chunks::<2>().0.iter().map(token).collect())
+    }
+
+    /// Returns whether the decoder is on a GPU.
+    pub(crate) fn is_on_gpu(&self) -> bool {
+        self.is_on_gpu
+    }
+
+    /// Reads more of each sequence. Returns the logits `[wanted, vocabulary]`, if any are wanted.
+    fn read(&self, steps: &mut [DecoderStep<'_>]) -> Result<Option<Tensor<2>>, Error> {
         self.check(steps)?;
         if steps.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let positions = steps.iter().map(|step| {
             let start = step.sequence.length();
@@ -146,29 +234,55 @@ impl Decoder {
             .zip(&positions)
             .map(|(step, positions)| Piece { tokens: step.tokens, positions })
             .collect();
+        let states = self.forward(&pieces, steps)?;
+        for step in &mut *steps {
+            step.sequence.advance(step.tokens.len());
+        }
+        Ok(self.logits(states, steps))
+    }
+
+    /// Returns the states of all new tokens, `[tokens, hidden]`.
+    fn forward(
+        &self,
+        pieces: &[Piece<'_>],
+        steps: &mut [DecoderStep<'_>],
+    ) -> Result<Tensor<2>, Error> {
+        #[cfg(feature = "gpu")]
+        if let Some(pool) = &self.pool {
+            let mut growths = Vec::with_capacity(steps.len());
+            for step in &mut *steps {
+                let Kept::Paged(pages) = &mut step.sequence.0 else { return Err(foreign()) };
+                growths.push(paged::Growth { pages, tokens: step.tokens.len() });
+            }
+            return Ok(self.layers.forward_rows(pieces, &mut pool.step(&mut growths)));
+        }
+        let mut caches = Vec::with_capacity(steps.len());
+        for step in &mut *steps {
+            match &mut step.sequence.0 {
+                Kept::Own(cache) => caches.push(cache),
+                #[cfg(feature = "gpu")]
+                Kept::Paged(_) => return Err(foreign()),
+            }
+        }
         let mut hidden: Vec<HiddenKeys> = pieces.iter().map(|_| HiddenKeys::default()).collect();
-        let states = self.layers.forward(&pieces, &mut |place, heads| {
+        Ok(self.layers.forward(pieces, &mut |place, heads| {
             let sight = Sight::Back { window: place.window };
             let Heads { queries, keys, values } = heads;
-            let cache = &mut steps[place.piece].sequence.0;
+            let cache = &mut caches[place.piece];
             let (keys, values, first) = cache.write(place.layer, keys, values, sight);
             attend(Heads { queries, keys, values }, first, sight, &mut hidden[place.piece])
-        });
-        for step in &mut *steps {
-            step.sequence.0.advance(step.tokens.len());
-        }
-        self.logits(states, steps)
+        }))
     }
 
     fn check(&self, steps: &[DecoderStep<'_>]) -> Result<(), Error> {
         for step in steps {
-            step.sequence.0.check_room(step.tokens.len())?;
+            step.sequence.check_room(step.tokens.len())?;
             self.layers.config.check_tokens(step.tokens)?;
         }
         Ok(())
     }
 
-    fn logits(&self, states: Tensor<2>, steps: &[DecoderStep<'_>]) -> Result<Vec<Vec<f32>>, Error> {
+    fn logits(&self, states: Tensor<2>, steps: &[DecoderStep<'_>]) -> Option<Tensor<2>> {
         let mut wanted: Vec<i64> = Vec::new();
         let mut row = 0;
         for step in steps {
@@ -182,13 +296,24 @@ impl Decoder {
         }
         let count = wanted.len();
         if count == 0 {
-            return Ok(Vec::new());
+            return None;
         }
         let wanted =
             Tensor::<1, Int>::from_data(TensorData::new(wanted, [count]), &self.layers.device);
         let states = self.layers.normalised(states.select(0, wanted));
-        let logits = self.head.forward(states).try_into_vec_as::<f32>();
-        let logits = logits.map_err(|error| Error::Device { reason: error.to_string() })?;
-        Ok(logits.chunks_exact(self.layers.config.vocabulary).map(<[f32]>::to_vec).collect())
+        Some(self.head.forward(states))
     }
+}
+
+/// Reads numbers from the device.
+fn read_back(numbers: Tensor<2>) -> Result<Vec<f32>, Error> {
+    let numbers = numbers.try_into_vec_as::<f32>();
+    numbers.map_err(|error| Error::Device { reason: error.to_string() })
+}
+
+/// Returns the refusal of a sequence that another decoder created.
+#[cfg(feature = "gpu")]
+fn foreign() -> Error {
+    let reason = "a sequence belongs to a decoder on another device".to_owned();
+    Error::Device { reason }
 }

@@ -12,6 +12,7 @@ pub fn open(choice: DeviceChoice) -> Result<Device, Error> {
     match choice {
         DeviceChoice::Cpu => Ok(Device::flex()),
         DeviceChoice::Cuda { index } => open_cuda(index),
+        DeviceChoice::Vulkan { index } => open_vulkan(index),
     }
 }
 
@@ -40,16 +41,26 @@ pub(crate) fn has_bfloat16(choice: DeviceChoice) -> bool {
     open(choice).map_or(true, |device| device.supports_dtype(DType::BF16))
 }
 
-/// Opens a GPU. Lists the devices first, because naming one that does not exist panics in Burn's
-/// own threads.
 #[cfg(feature = "cuda")]
 fn open_cuda(index: usize) -> Result<Device, Error> {
     keep_kernels();
-    let devices = Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec();
+    open_gpu(burn::tensor::DeviceType::Cuda, "CUDA", index)
+}
+
+#[cfg(feature = "wgpu")]
+fn open_vulkan(index: usize) -> Result<Device, Error> {
+    open_gpu(burn::tensor::DeviceType::Wgpu, "Vulkan", index)
+}
+
+/// Opens a GPU. Lists the devices first, because naming one that does not exist panics in Burn's
+/// own threads.
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+fn open_gpu(kind: burn::tensor::DeviceType, name: &str, index: usize) -> Result<Device, Error> {
+    let devices = Device::enumerate(kind).into_vec();
     let count = devices.len();
     devices.into_iter().nth(index).ok_or_else(|| Error::OptionUnavailable {
         option: "device",
-        expected: format!("one of the {count} CUDA devices of this machine, counted from 0"),
+        expected: format!("one of the {count} {name} devices of this machine, counted from 0"),
         found: format!("device {index}"),
     })
 }
@@ -73,9 +84,16 @@ fn keep_kernels() {
 
 #[cfg(not(feature = "cuda"))]
 fn open_cuda(index: usize) -> Result<Device, Error> {
-    Err(Error::OptionUnavailable {
-        option: "device",
-        expected: "the processor, as this build has no `cuda` feature".to_owned(),
-        found: format!("CUDA device {index}"),
-    })
+    Err(not_built("cuda", format!("cuda:{index}")))
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn open_vulkan(index: usize) -> Result<Device, Error> {
+    Err(not_built("wgpu", format!("vulkan:{index}")))
+}
+
+#[cfg(not(all(feature = "cuda", feature = "wgpu")))]
+fn not_built(feature: &str, found: String) -> Error {
+    let expected = format!("the processor, as this build has no `{feature}` feature");
+    Error::OptionUnavailable { option: "device", expected, found }
 }

@@ -142,6 +142,7 @@ impl GenerationBatch {
         let pieces = self.pieces();
         let mut steps = Vec::new();
         let mut spoken = Vec::new();
+        let mut is_greedy = true;
         for (at, (reply, piece)) in self.replies.iter_mut().zip(&pieces).enumerate() {
             if *piece == 0 {
                 continue;
@@ -150,6 +151,7 @@ impl GenerationBatch {
             let is_last = read + piece == reply.tokens.len();
             if is_last {
                 spoken.push(at);
+                is_greedy &= reply.is_greedy();
             }
             steps.push(DecoderStep {
                 sequence: &mut reply.sequence,
@@ -157,10 +159,20 @@ impl GenerationBatch {
                 wanted: if is_last { WantedLogits::Last } else { WantedLogits::Nothing },
             });
         }
-        let logits = self.model.decoder().step(&mut steps)?;
+        let decoder = self.model.decoder();
         let mut events = Vec::with_capacity(spoken.len());
-        for (at, mut logits) in spoken.into_iter().zip(logits) {
-            events.push(self.replies[at].say(&self.model, &mut logits));
+        // To read the logits of all back from a GPU takes a good part of a step.
+        if decoder.is_on_gpu() && is_greedy {
+            let tokens = decoder.step_greedily(&mut steps)?;
+            for (at, token) in spoken.into_iter().zip(tokens) {
+                events.push(self.replies[at].say(&self.model, |_| Ok(token)));
+            }
+        } else {
+            let logits = decoder.step(&mut steps)?;
+            for (at, mut logits) in spoken.into_iter().zip(logits) {
+                let choose = |reply: &mut Reply| reply.choose(&mut logits);
+                events.push(self.replies[at].say(&self.model, choose));
+            }
         }
         let has_ended = |id| events.iter().any(|event| event.reply == id && event.end.is_some());
         self.replies.retain(|reply| !has_ended(reply.id));
@@ -201,10 +213,20 @@ impl Reply {
         self.sequence.length() < self.prompt
     }
 
-    /// Chooses the next token.
-    fn say(&mut self, model: &LanguageModel, logits: &mut [f32]) -> Event {
+    /// Returns whether the next token is the likeliest, whatever it is.
+    fn is_greedy(&self) -> bool {
+        self.constraint.is_none() && self.sampler.is_greedy()
+    }
+
+    /// Says the next token, which `choose` returns.
+    fn say(
+        &mut self,
+        model: &LanguageModel,
+        choose: impl FnOnce(&mut Self) -> Result<Option<u32>, Error>,
+    ) -> Event {
         let mut text = String::new();
-        let finish = self.choose(model, logits, &mut text);
+        let token = choose(self);
+        let finish = token.and_then(|token| self.go_on(model, token, &mut text));
         let finish = match finish {
             Ok(None) => None,
             Ok(Some(finish)) => Some(Ok(finish)),
@@ -215,16 +237,19 @@ impl Reply {
         Event { reply: self.id, text, end: finish.map(end) }
     }
 
-    fn choose(
-        &mut self,
-        model: &LanguageModel,
-        logits: &mut [f32],
-        told: &mut String,
-    ) -> Result<Option<Finish>, Error> {
+    fn choose(&mut self, logits: &mut [f32]) -> Result<Option<u32>, Error> {
         if let Some(constraint) = &mut self.constraint {
             constraint.restrict(logits)?;
         }
-        let token = self.sampler.choose(logits, &self.tokens);
+        Ok(self.sampler.choose(logits, &self.tokens))
+    }
+
+    fn go_on(
+        &mut self,
+        model: &LanguageModel,
+        token: Option<u32>,
+        told: &mut String,
+    ) -> Result<Option<Finish>, Error> {
         let token = token.ok_or_else(|| Error::Device {
             reason: "the model gave no usable likelihood of any token".to_owned(),
         })?;

@@ -45,7 +45,7 @@ pub struct LanguageModelOptions {
     pub threads: usize,
 }
 
-/// Device to compute on; written `cpu` or `cuda:0`.
+/// Device to compute on; written `cpu`, `cuda:0` or `vulkan:0`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
@@ -57,17 +57,30 @@ pub enum DeviceChoice {
         /// Index of the GPU, from 0, in the driver's order.
         index: usize,
     },
+    /// Any GPU with a Vulkan driver, or with Metal; needs the feature `wgpu`.
+    Vulkan {
+        /// Index of the device, from 0: GPUs in the driver's order, then other devices.
+        index: usize,
+    },
+}
+
+impl DeviceChoice {
+    /// Returns whether the device has memory of its own and runs kernels that are compiled there.
+    pub fn is_gpu(self) -> bool {
+        self != Self::Cpu
+    }
 }
 
 impl FromStr for DeviceChoice {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let index = name.strip_prefix("cuda:").map(str::parse);
-        match (name, index) {
-            ("cpu", _) => Ok(Self::Cpu),
-            (_, Some(Ok(index))) => Ok(Self::Cuda { index }),
-            _ => Err(format!("expected `cpu` or `cuda:0`, got `{name}`")),
+        let (kind, index) = name.split_once(':').unwrap_or((name, ""));
+        match (kind, index.parse()) {
+            ("cpu", _) if kind == name => Ok(Self::Cpu),
+            ("cuda", Ok(index)) => Ok(Self::Cuda { index }),
+            ("vulkan", Ok(index)) => Ok(Self::Vulkan { index }),
+            _ => Err(format!("expected `cpu`, `cuda:0` or `vulkan:0`, got `{name}`")),
         }
     }
 }
@@ -85,6 +98,7 @@ impl From<DeviceChoice> for String {
         match device {
             DeviceChoice::Cpu => "cpu".to_owned(),
             DeviceChoice::Cuda { index } => format!("cuda:{index}"),
+            DeviceChoice::Vulkan { index } => format!("vulkan:{index}"),
         }
     }
 }

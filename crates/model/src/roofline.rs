@@ -1,6 +1,6 @@
 //! Roofline: upper bounds of a machine, to compare a model's speed with.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use burn::prelude::*;
 use burn::tensor::Distribution;
@@ -14,10 +14,14 @@ const SIDE: usize = 2048;
 const GPU_SIDE: usize = 8192;
 /// Number of products between two waits for a GPU, because a wait takes time too.
 const GPU_REPEATS: usize = 8;
+/// Time after which a product of the small matrices shows that they fill a GPU.
+const FILLED: Duration = Duration::from_millis(50);
 /// Bytes that are read to time memory: more than any cache holds.
 const READ_BYTES: usize = 256 << 20;
 /// The same on a GPU, where a small copy takes less time than the wait for it.
 const GPU_READ_BYTES: usize = 2 << 30;
+/// The same with Vulkan, whose drivers need not have larger buffers than 128 MiB.
+const VULKAN_READ_BYTES: usize = 96 << 20;
 /// Number of runs of each measurement. The best counts, because nothing makes a machine faster than
 /// it is.
 const ROUNDS: usize = 5;
@@ -48,7 +52,8 @@ impl Roofline {
         let flops = flops(device, precision, &cores)?;
         let bytes_per_second = match device {
             DeviceChoice::Cpu => read_bytes(cores.count()),
-            DeviceChoice::Cuda { .. } => copied_bytes(device, precision)?,
+            DeviceChoice::Cuda { .. } => copied_bytes(device, precision, GPU_READ_BYTES)?,
+            DeviceChoice::Vulkan { .. } => copied_bytes(device, precision, VULKAN_READ_BYTES)?,
         };
         Ok(Self { flops, bytes_per_second })
     }
@@ -56,24 +61,31 @@ impl Roofline {
 
 fn flops(choice: DeviceChoice, precision: Precision, cores: &Cores) -> Result<f64, Error> {
     let (device, dtype) = device::open_for(choice, precision)?;
-    let (side, repeats) = match choice {
-        DeviceChoice::Cpu => (SIDE, 1),
-        DeviceChoice::Cuda { .. } => (GPU_SIDE, GPU_REPEATS),
-    };
     // Random numbers, because a GPU multiplies equal ones faster, and of a size that repeated
     // products keep.
-    let spread = Distribution::Normal(0.0, (side as f64).powf(-0.5));
-    let numbers = Tensor::<2>::random([side, side], spread, (&device, dtype));
-    let work = 2.0 * (side as f64).powi(3) * repeats as f64;
-    let multiply = |product: Tensor<2>, _| cores.product(product, &numbers);
-    best_rate(work, || wait((0..repeats).fold(numbers.clone(), multiply)))
+    let numbers = |side: usize| {
+        let spread = Distribution::Normal(0.0, (side as f64).powf(-0.5));
+        Tensor::<2>::random([side, side], spread, (&device, dtype))
+    };
+    let rate = |side: usize, repeats: usize| {
+        let numbers = numbers(side);
+        let work = 2.0 * (side as f64).powi(3) * repeats as f64;
+        let multiply = |product: Tensor<2>, _| cores.product(product, &numbers);
+        best_rate(work, || wait((0..repeats).fold(numbers.clone(), multiply)))
+    };
+    let rate_of_small = rate(SIDE, 1)?;
+    let seconds = 2.0 * (SIDE as f64).powi(3) / rate_of_small;
+    match choice.is_gpu() && seconds < FILLED.as_secs_f64() {
+        true => rate(GPU_SIDE, GPU_REPEATS),
+        false => Ok(rate_of_small),
+    }
 }
 
-fn copied_bytes(choice: DeviceChoice, precision: Precision) -> Result<f64, Error> {
+fn copied_bytes(choice: DeviceChoice, precision: Precision, bytes: usize) -> Result<f64, Error> {
     let (device, dtype) = device::open_for(choice, precision)?;
-    let rows = GPU_READ_BYTES / SIDE / dtype.size();
+    let rows = bytes / SIDE / dtype.size();
     let ones = Tensor::<2>::ones([rows, SIDE], (&device, dtype));
-    best_rate(2.0 * GPU_READ_BYTES as f64, || wait(ones.clone().mul_scalar(3.0)))
+    best_rate(2.0 * bytes as f64, || wait(ones.clone().mul_scalar(3.0)))
 }
 
 /// Returns the rate at which the CPU reads memory. It compares two halves, because the C library's

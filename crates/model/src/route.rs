@@ -13,7 +13,7 @@ use crate::{DeviceChoice, Error, ModelOptions, PathChoice, Precision, PrecisionC
 /// GPU needs many rows.
 const PACKED_BATCH_TOKENS: usize = 512;
 const BURN_CPU_BATCH_TOKENS: usize = 256;
-const BURN_CUDA_BATCH_TOKENS: usize = 65_536;
+const BURN_GPU_BATCH_TOKENS: usize = 65_536;
 
 /// Code path that will compute, and its number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +36,9 @@ impl Route {
         has_bfloat16: impl Fn(DeviceChoice) -> bool,
     ) -> Result<Self, Error> {
         let packed_wanted = match (options.device, options.path) {
-            (DeviceChoice::Cuda { .. }, PathChoice::Packed) => {
-                return Err(unavailable("path", "burn on a GPU", "packed"));
-            }
-            (DeviceChoice::Cuda { .. }, PathChoice::Auto | PathChoice::Burn)
-            | (DeviceChoice::Cpu, PathChoice::Burn) => false,
             (DeviceChoice::Cpu, PathChoice::Auto | PathChoice::Packed) => true,
+            (_, PathChoice::Packed) => return Err(unavailable("path", "burn on a GPU", "packed")),
+            (_, PathChoice::Auto | PathChoice::Burn) => false,
         };
         if packed_wanted {
             match find_kernel(options.precision, packed_obstacle, detect) {
@@ -69,7 +66,7 @@ impl Route {
         let tokens = match self {
             Self::Packed(_) => PACKED_BATCH_TOKENS,
             Self::Burn(DeviceChoice::Cpu, _) => BURN_CPU_BATCH_TOKENS,
-            Self::Burn(DeviceChoice::Cuda { .. }, _) => BURN_CUDA_BATCH_TOKENS,
+            Self::Burn(_, _) => BURN_GPU_BATCH_TOKENS,
         };
         let default = NonZeroUsize::new(tokens).expect("the constants are not zero");
         BatchBudget { tokens: wanted.unwrap_or(default), layout }
@@ -81,7 +78,7 @@ impl fmt::Display for Route {
         match self {
             Self::Packed(kernel) => write!(formatter, "packed {kernel}")?,
             Self::Burn(DeviceChoice::Cpu, _) => formatter.write_str("burn flex")?,
-            Self::Burn(DeviceChoice::Cuda { index }, _) => write!(formatter, "burn cuda {index}")?,
+            Self::Burn(device, _) => write!(formatter, "burn {}", String::from(*device))?,
         }
         write!(formatter, " in {}", self.precision())
     }
@@ -120,11 +117,11 @@ fn burn_precision(
             Ok(Precision::Float32)
         }
         (device, PrecisionChoice::Auto) if !has_bfloat16(device) => Ok(Precision::Float32),
-        (DeviceChoice::Cuda { .. }, _) => Ok(Precision::BFloat16),
         // Burn's CPU backend would convert both factors to 32 bits at each product.
         (DeviceChoice::Cpu, PrecisionChoice::BFloat16) => {
             Err(unavailable("precision", "float32 for burn on a processor", "bfloat16"))
         }
+        (_, _) => Ok(Precision::BFloat16),
     }
 }
 

@@ -16,6 +16,11 @@ impl Sampler {
         Self { sampling, random }
     }
 
+    /// Returns whether the sampler always chooses the likeliest token.
+    pub(crate) fn is_greedy(&self) -> bool {
+        self.sampling.temperature == 0.0 && self.sampling.repetition_penalty == 1.0
+    }
+
     /// Returns one of the tokens whose logit is finite, or `None` if there is none. `said` are the
     /// tokens so far, including those of the prompt.
     ///

@@ -11,11 +11,11 @@ mod device;
 use std::path::{Path, PathBuf};
 
 use clew_model::decoder::{Decoder, DecoderStep, Sequence, WantedLogits};
-use clew_model::{Error, Precision};
+use clew_model::{DeviceChoice, Error, Precision};
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-use crate::device::{device, tolerance};
+use crate::device::{device, has_bfloat16, tolerance};
 
 /// Maximum difference of a logit. Two correct computations in 32-bit floats differ by a few 1e-5.
 const LOGITS: f32 = 1e-4;
@@ -145,7 +145,60 @@ fn golden_logits_and_greedy_continuations_are_the_references() {
 }
 
 #[test]
+fn the_device_chooses_the_token_with_the_highest_logit() {
+    for case in cases() {
+        let decoder = case.load(Precision::Float32);
+        let logits =
+            step(&decoder, &mut decoder.sequence(case.length()), &case.prompt, WantedLogits::All);
+        let sequence = &mut decoder.sequence(case.length());
+        let wanted = WantedLogits::All;
+        let steps = &mut [DecoderStep { sequence, tokens: &case.prompt, wanted }];
+        let chosen = decoder.step_greedily(steps).unwrap();
+        let expected: Vec<_> = logits.iter().map(|logits| Some(likeliest(logits))).collect();
+        assert_eq!(chosen, expected, "{}", case.name());
+    }
+}
+
+#[test]
+fn long_and_short_sequences_side_by_side_are_those_of_the_processor() {
+    for case in own() {
+        let decoder = case.load(Precision::Float32);
+        let exact = Decoder::load(&case.folder, DeviceChoice::Cpu, Precision::Float32, 1).unwrap();
+        let most = decoder.positions().min(400);
+        let text: Vec<u32> = case.prompt.iter().copied().cycle().take(most).collect();
+        let lengths = [1, most / 5, most - 9];
+        for together in [1, lengths.len()] {
+            // Sequences that end leave their room to the next.
+            let mut sequences = vec![decoder.sequence(most), decoder.sequence(most)];
+            step(&decoder, &mut sequences[0], &text[..most / 2], WantedLogits::Nothing);
+            sequences.remove(0);
+            step(&decoder, &mut sequences[0], &text[..3], WantedLogits::Nothing);
+            let mut sequences: Vec<Sequence> =
+                lengths[..together].iter().map(|_| decoder.sequence(most)).collect();
+            let mut alone: Vec<Sequence> =
+                lengths[..together].iter().map(|_| exact.sequence(most)).collect();
+            for sizes in [&lengths[..], &[1, 3, 2], &[1, 1, 1]] {
+                let read = sequences.iter().map(Sequence::length).zip(sizes);
+                let pieces: Vec<&[u32]> = read.map(|(at, size)| &text[at..at + size]).collect();
+                let steps = |sequences: &mut [Sequence], decoder: &Decoder| {
+                    let wanted = WantedLogits::All;
+                    let steps = sequences.iter_mut().zip(&pieces);
+                    let steps =
+                        steps.map(|(sequence, tokens)| DecoderStep { sequence, tokens, wanted });
+                    decoder.step(&mut steps.collect::<Vec<_>>()).unwrap()
+                };
+                let off = difference(&steps(&mut sequences, &decoder), &steps(&mut alone, &exact));
+                assert!(off <= tolerance(LOGITS), "{}: off by {off}", case.name());
+            }
+        }
+    }
+}
+
+#[test]
 fn golden_logits_are_near_in_bfloat16() {
+    if !has_bfloat16() {
+        return;
+    }
     for case in cases() {
         let decoder = case.load(Precision::BFloat16);
         let mut sequence = decoder.sequence(case.length());

@@ -10,7 +10,7 @@ use burn::tensor::{DType, Distribution};
 use clew_model::{DeviceChoice, open_device};
 use serde_json::json;
 
-use crate::Report;
+use crate::{Report, is_dry_run};
 
 /// Heads of keys, queries for each of them, and their width, in a model of 7 billion parameters.
 const KV_HEADS: usize = 4;
@@ -27,9 +27,9 @@ const MOST_SCORES: usize = 1 << 28;
 type Way<'a> = dyn Fn(&Tensor<4>, &Tensor<4>, &Tensor<4>) -> Tensor<4> + 'a;
 
 pub fn measure(device: DeviceChoice, report: &mut Report) -> anyhow::Result<()> {
-    let (rows, slots) = match device {
-        DeviceChoice::Cpu => (64, &[256][..]),
-        DeviceChoice::Cuda { .. } => (ROWS, &SLOTS[..]),
+    let (rows, slots) = match is_dry_run(device) {
+        true => (64, &[256][..]),
+        false => (ROWS, &SLOTS[..]),
     };
     let device = open_device(device)?;
     let dtype = if device.supports_dtype(DType::BF16) { DType::BF16 } else { DType::F32 };

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Instant;
 
+use clew_model::DeviceChoice;
 use clew_model::decoder::{Decoder, DecoderStep, Sequence, WantedLogits};
-use clew_model::{DeviceChoice, Precision};
 use serde_json::json;
 
-use crate::{Report, tokens};
+use crate::{Report, is_dry_run, precision, tokens};
 
 /// Numbers of sequences side by side.
 const STREAMS: [usize; 3] = [1, 4, 16];
@@ -21,9 +21,9 @@ const PROMPTS: &[usize] = &[2048, 8192];
 
 pub fn measure(device: DeviceChoice, folder: &Path, report: &mut Report) -> anyhow::Result<()> {
     let began = Instant::now();
-    let decoder = Decoder::load(folder, device, Precision::BFloat16, 0)?;
+    let decoder = Decoder::load(folder, device, precision(device)?, 0)?;
     let loading = began.elapsed().as_secs_f64();
-    let prompts = if device == DeviceChoice::Cpu { &[] } else { PROMPTS };
+    let prompts = if is_dry_run(device) { &[] } else { PROMPTS };
     let weights = 2.0 * decoder.parameters() as f64;
     for streams in STREAMS {
         steps(&decoder, streams)?;

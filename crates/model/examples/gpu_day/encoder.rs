@@ -13,7 +13,7 @@ use clew_model::{
 use serde_json::json;
 
 use crate::shapes::ENCODER_VOCABULARY;
-use crate::{Report, precisions, tokens};
+use crate::{Report, is_dry_run, precisions, tokens};
 
 /// Tokens of a text.
 const TEXT: usize = 128;
@@ -28,12 +28,12 @@ const LAYER: f64 = 2.0 * 12.0 * 384.0 * 384.0;
 const LAYERS: f64 = 6.0;
 
 pub fn measure(device: DeviceChoice, folder: &Path, report: &mut Report) -> anyhow::Result<()> {
-    let (batches, feeding) = match device {
-        DeviceChoice::Cpu => (&BATCHES[..1], &FEEDERS[..1]),
-        DeviceChoice::Cuda { .. } => (BATCHES, FEEDERS),
+    let (batches, feeding) = match is_dry_run(device) {
+        true => (&BATCHES[..1], &FEEDERS[..1]),
+        false => (BATCHES, FEEDERS),
     };
     let mut models = Vec::new();
-    for &precision in precisions(device).iter().rev() {
+    for &precision in precisions(device)?.iter().rev() {
         for &batch in batches.iter().rev() {
             let options = ModelOptions {
                 device,

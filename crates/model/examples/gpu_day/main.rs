@@ -7,6 +7,8 @@
 //! gpu_day DEVICE encoder FOLDER
 //! gpu_day DEVICE decoder FOLDER
 //! gpu_day DEVICE memory FOLDER RATIO TOKENS..
+//! gpu_day DEVICE training FOLDER TOKENS
+//! gpu_day DEVICE exhaust FOLDER
 //! ```
 //!
 //! Each measurement is a line of JSON on standard output. A step first computes everything once,
@@ -18,8 +20,10 @@
 mod attention;
 mod decoder;
 mod encoder;
+mod exhaust;
 mod memory;
 mod shapes;
+mod training;
 
 use std::fs::File;
 use std::io::Write;
@@ -27,15 +31,27 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use clew_model::{DeviceChoice, Precision, Roofline};
+use burn::tensor::DType;
+use clew_model::{DeviceChoice, Precision, Roofline, open_device};
 use serde_json::{Value, json};
 
-/// Returns the number formats that are measured. A processor only tries the steps.
-fn precisions(device: DeviceChoice) -> &'static [Precision] {
-    match device {
-        DeviceChoice::Cpu => &[Precision::Float32],
-        DeviceChoice::Cuda { .. } => &[Precision::Float32, Precision::BFloat16],
-    }
+/// Returns the number formats that are measured: those of the device.
+fn precisions(device: DeviceChoice) -> anyhow::Result<&'static [Precision]> {
+    let has_bfloat16 = device.is_gpu() && open_device(device)?.supports_dtype(DType::BF16);
+    Ok(match has_bfloat16 {
+        true => &[Precision::Float32, Precision::BFloat16],
+        false => &[Precision::Float32],
+    })
+}
+
+/// Returns the number format that a language model has on the device.
+fn precision(device: DeviceChoice) -> anyhow::Result<Precision> {
+    Ok(precisions(device)?.last().copied().unwrap_or_default())
+}
+
+/// Returns whether steps are only tried, with the smallest shapes.
+fn is_dry_run(device: DeviceChoice) -> bool {
+    !device.is_gpu() || std::env::var_os("CLEW_GPU_DRY_RUN").is_some()
 }
 
 fn main() -> anyhow::Result<()> {
@@ -67,16 +83,24 @@ fn main() -> anyhow::Result<()> {
                 tokens.collect::<Result<_, _>>().context("numbers of tokens")?;
             memory::measure(device, Path::new(folder), ratio, &tokens, report)
         }
-        _ => bail!("expected one of the steps roofline, attention, encoder, decoder and memory"),
+        ("training", [folder, tokens]) => {
+            let tokens = tokens.parse().context("a number of tokens")?;
+            training::measure(device, Path::new(folder), tokens, report)
+        }
+        ("exhaust", [folder]) => exhaust::measure(device, Path::new(folder), report),
+        _ => bail!(
+            "expected one of the steps roofline, attention, encoder, decoder, memory, training and \
+             exhaust, with what it takes"
+        ),
     }
 }
 
 fn roofline(device: DeviceChoice, report: &mut Report) -> anyhow::Result<()> {
-    for &precision in precisions(device) {
+    for &precision in precisions(device)? {
         Roofline::measure(device, precision, 0)?;
     }
     report.take_turn()?;
-    for &precision in precisions(device) {
+    for &precision in precisions(device)? {
         let Roofline { flops, bytes_per_second } = Roofline::measure(device, precision, 0)?;
         report.line(json!({
             "precision": precision.to_string(), "tflops": flops / 1e12,

@@ -3,21 +3,23 @@
 use std::path::Path;
 use std::time::Instant;
 
+use clew_model::DeviceChoice;
 use clew_model::decoder::WantedLogits;
 use clew_model::memory::{
     MemoryInput, MemoryModel, MemoryShape, MemorySnapshot, MemoryState, RatioSchedule,
     SnapshotFormat,
 };
-use clew_model::{DeviceChoice, Precision};
 use serde_json::json;
 
-use crate::{Report, tokens};
+use crate::{Report, precision, tokens};
 
 /// Tokens that are read at once.
 const PIECE: usize = 4096;
 /// Tokens of a question, and of its draft.
 const QUESTION: usize = 64;
 const DRAFT: usize = 32;
+/// Questions that are answered side by side.
+const SIDE_BY_SIDE: usize = 8;
 /// Largest memory that is saved and restored here.
 const MOST_SAVED: usize = 200_000;
 
@@ -29,7 +31,7 @@ pub fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let began = Instant::now();
-    let model = MemoryModel::load(folder, device, Precision::BFloat16, 0)?;
+    let model = MemoryModel::load(folder, device, precision(device)?, 0)?;
     let loading = began.elapsed().as_secs_f64();
     let shape = MemoryShape::read(folder)?;
     // Longer memories need other kernels.
@@ -39,6 +41,7 @@ pub fn measure(
     let cold = cold.elapsed().as_secs_f64();
     model.prepare(&mut memory);
     asked(&model, &memory)?;
+    drafted_side_by_side(&model, &memory)?;
     drop(memory);
     report.take_turn()?;
     for length in lengths.iter().copied() {
@@ -59,6 +62,23 @@ pub fn measure(
         report.line(json!({
             "ratio": ratio, "tokens": length, "question_seconds": question,
             "drafted_token_milliseconds": token * 1e3,
+        }))?;
+        let token = drafted_side_by_side(&model, &memory)?;
+        report.line(json!({
+            "ratio": ratio, "tokens": length, "drafts": SIDE_BY_SIDE,
+            "drafted_tokens_per_second": SIDE_BY_SIDE as f64 / token,
+        }))?;
+        // A question that comes while a text is being read waits for what was launched.
+        let mut other = model.memory(RatioSchedule::told(vec![ratio]));
+        let piece = tokens(PIECE, model.vocabulary());
+        let wanted = WantedLogits::Nothing;
+        let began = Instant::now();
+        model.read(&mut [MemoryInput { memory: &mut other, tokens: &piece, wanted }])?;
+        let launched = began.elapsed().as_secs_f64();
+        read(&model, &mut memory.clone(), &[12])?;
+        report.line(json!({
+            "ratio": ratio, "tokens": length, "piece_launched_seconds": launched,
+            "answer_beside_a_piece_seconds": began.elapsed().as_secs_f64(),
         }))?;
         if length <= MOST_SAVED {
             let began = Instant::now();
@@ -90,6 +110,26 @@ fn asked(model: &MemoryModel, memory: &MemoryState) -> Result<(f64, f64), clew_m
         read(model, &mut memory, &[token])?;
     }
     Ok((question, began.elapsed().as_secs_f64() / DRAFT as f64))
+}
+
+/// Returns the seconds of a token of each of several drafts.
+fn drafted_side_by_side(
+    model: &MemoryModel,
+    memory: &MemoryState,
+) -> Result<f64, clew_model::Error> {
+    let mut memories = vec![memory.clone(); SIDE_BY_SIDE];
+    let mut step = |tokens: &[u32]| {
+        let wanted = WantedLogits::Last;
+        let readings = memories.iter_mut();
+        let readings = readings.map(|memory| MemoryInput { memory, tokens, wanted });
+        model.read(&mut readings.collect::<Vec<_>>()).map(drop)
+    };
+    step(&tokens(QUESTION, model.vocabulary()))?;
+    let began = Instant::now();
+    for token in tokens(DRAFT, model.vocabulary()) {
+        step(&[token])?;
+    }
+    Ok(began.elapsed().as_secs_f64() / DRAFT as f64)
 }
 
 /// Forms a memory of so many tokens.

@@ -86,6 +86,13 @@ pub fn make(shape: &str, folder: &Path) -> anyhow::Result<()> {
     write_weights(&folder.join("model.safetensors"), &parameters)
 }
 
+/// Returns the number of token ids of a model that was made.
+pub fn vocabulary(folder: &Path) -> anyhow::Result<usize> {
+    let config: Value = serde_json::from_slice(&fs::read(folder.join("config.json"))?)?;
+    let size = config["vocab_size"].as_u64().context("`vocab_size` in config.json")?;
+    Ok(size as usize)
+}
+
 /// Returns the shape of all-MiniLM-L6-v2.
 fn minilm() -> (Value, Parameters) {
     let (hidden, intermediate, layers, positions) = (384, 1536, 6, 512);

@@ -3,12 +3,19 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+#[cfg(feature = "gpu")]
+use burn::backend::Dispatch;
 use burn::prelude::*;
 use burn::tensor::DType;
 use burn::tensor::activation::softmax;
 
-/// Maximum number of tokens of a sequence that attend at once. The scores of more would not fit
-/// into memory.
+#[cfg(feature = "gpu")]
+use super::few_rows::run_on;
+#[cfg(feature = "gpu")]
+use super::kernels::{ENTRY, FEW, FewAttention, HeadShape};
+
+/// Maximum number of tokens of a sequence that attend at once on a processor, whose caches the
+/// scores of more do not fit into.
 const ATTENDING: usize = 512;
 /// Maximum number of scores of all heads that are held at once: a GiB.
 const MOST_SCORES: usize = 1 << 28;
@@ -66,9 +73,10 @@ impl Sight {
         let is_beyond = keys.end > queries.start + 1;
         let window = window.filter(|window| queries.end > keys.start + window);
         let shape = [1, 1, queries.len(), keys.len()];
+        // Copied to the device, because a GPU counts one number after the other.
         let places = |places: Range<usize>, shape: [usize; 4]| {
-            let places = places.start as i64..places.end as i64;
-            Tensor::<1, Int>::arange(places, device).reshape(shape)
+            let places: Vec<i32> = places.map(|place| place as i32).collect();
+            Tensor::<4, Int>::from_data(TensorData::new(places, shape), device)
         };
         let keys = places(keys, [1, 1, 1, shape[3]]).expand(shape);
         let queries = places(queries, [1, 1, shape[2], 1]).expand(shape);
@@ -97,13 +105,17 @@ pub(crate) struct HiddenKeys {
     known: HashMap<(usize, Sight), Option<Tensor<4, Bool>>>,
     /// Mask `[queries, keys]` of keys that no [`Sight`] describes.
     given: Option<Vec<bool>>,
+    /// Plan of a kernel that attends with few tokens, with the numbers of far and of near keys that
+    /// it is for.
+    #[cfg(feature = "gpu")]
+    plan: Option<([usize; 2], Tensor<1, Int>)>,
 }
 
 impl HiddenKeys {
     /// Creates a mask from `hidden` `[queries, keys]`, which is true for hidden keys. Use it with
     /// [`Sight::All`].
     pub(crate) fn given(hidden: Vec<bool>) -> Self {
-        Self { known: HashMap::new(), given: Some(hidden) }
+        Self { given: Some(hidden), ..Self::default() }
     }
 
     /// Returns the mask `[1, 1, queries, keys]`, true for hidden keys, or `None` if every query
@@ -115,7 +127,7 @@ impl HiddenKeys {
         sight: Sight,
         device: &Device,
     ) -> Option<Tensor<4, Bool>> {
-        let Self { known, given } = self;
+        let Self { known, given, .. } = self;
         let hidden = known.entry((queries.start, sight)).or_insert_with(|| match given {
             // The queries are the last tokens of the keys.
             Some(given) => {
@@ -128,6 +140,34 @@ impl HiddenKeys {
             None => sight.hidden(queries, keys, device),
         });
         hidden.clone()
+    }
+
+    /// Returns the plan for `tokens` tokens, the last of `near` keys, over these and `far` more.
+    #[cfg(feature = "gpu")]
+    fn plan(
+        &mut self,
+        tokens: usize,
+        [far, near]: [usize; 2],
+        sight: Sight,
+        device: &Device,
+    ) -> Tensor<1, Int> {
+        if let Some((sizes, plan)) = &self.plan
+            && *sizes == [far, near]
+        {
+            return plan.clone();
+        }
+        let page = 2 * tokens * ENTRY;
+        let over_near = (0..tokens).flat_map(|row| {
+            let end = sight.end(near - tokens + row + 1, near);
+            [row, end, page]
+        });
+        let over_far = (0..tokens).flat_map(|row| [row, far, page]);
+        let plan = over_near.chain(over_far).chain([0]).map(|number| number as i32);
+        let plan: Vec<i32> = plan.collect();
+        let count = plan.len();
+        let plan = Tensor::from_data(TensorData::new(plan, [count]), device);
+        self.plan = Some(([far, near], plan));
+        self.plan(tokens, [far, near], sight, device)
     }
 }
 
@@ -150,6 +190,10 @@ pub(crate) fn attend_beyond(
     sight: Sight,
     hidden: &mut HiddenKeys,
 ) -> Tensor<2> {
+    #[cfg(feature = "gpu")]
+    if are_few(&heads, first, sight, hidden) {
+        return attend_at_once(far, heads, sight, hidden);
+    }
     let Heads { queries, keys, values } = heads;
     let [heads, tokens, width] = queries.dims();
     let [kv_heads, at_hand, _] = keys.dims();
@@ -158,7 +202,9 @@ pub(crate) fn attend_beyond(
     let group = heads / kv_heads;
     let queries = queries.reshape([kv_heads, group, tokens, width]);
     let far_keys = far.map_or(0, |far| far.keys.dims()[1]);
-    let at_once = ATTENDING.min(MOST_SCORES / (heads * (far_keys + at_hand))).max(1);
+    let held = MOST_SCORES / (heads * (far_keys + at_hand));
+    let at_once =
+        if queries.device() == Device::flex() { ATTENDING.min(held) } else { held }.max(1);
     let mut parts = Vec::with_capacity(tokens.div_ceil(at_once));
     for begin in (0..tokens).step_by(at_once) {
         let end = (begin + at_once).min(tokens);
@@ -176,6 +222,50 @@ pub(crate) fn attend_beyond(
         _ => Tensor::cat(parts, 1),
     };
     attended.swap_dims(0, 1).reshape([tokens, heads * width])
+}
+
+/// Returns whether a kernel of a GPU can compute the attention of all these tokens at once.
+#[cfg(feature = "gpu")]
+fn are_few(
+    Heads { queries, keys, .. }: &Heads,
+    first: usize,
+    sight: Sight,
+    hidden: &HiddenKeys,
+) -> bool {
+    let [heads, tokens, width] = queries.dims();
+    let [kv_heads, _, _] = keys.dims();
+    let device = queries.device();
+    tokens <= FEW
+        && first == 0
+        && matches!(sight, Sight::Back { window: None } | Sight::All)
+        && hidden.given.is_none()
+        && HeadShape { heads, kv_heads, width }.fits()
+        && run_on(&device)
+}
+
+/// Computes [`attend_beyond`] for few tokens on a GPU.
+#[cfg(feature = "gpu")]
+fn attend_at_once(
+    far: Option<&Far>,
+    Heads { queries, keys, values }: Heads,
+    sight: Sight,
+    hidden: &mut HiddenKeys,
+) -> Tensor<2> {
+    let [_, tokens, _] = queries.dims();
+    let [_, near, _] = keys.dims();
+    let far_keys = far.map_or(0, |far| far.keys.dims()[1]);
+    let plan = hidden.plan(tokens, [far_keys, near], sight, &queries.device());
+    let plan = plan.into_dispatch();
+    let queries = queries.into_dispatch();
+    let [keys, values] = [keys, values].map(Tensor::into_dispatch);
+    Tensor::from_dispatch(match far {
+        Some(Far { keys: far_keys, values: far_values }) => {
+            let [far_keys, far_values] =
+                [far_keys, far_values].map(|far| far.clone().into_dispatch());
+            Dispatch::attend_near_and_far(queries, far_keys, far_values, keys, values, plan)
+        }
+        None => Dispatch::attend_near(queries, keys, values, plan),
+    })
 }
 
 /// Computes the attention of queries `[kv_heads, group, tokens, width]` over all of `far` and over

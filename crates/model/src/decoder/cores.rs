@@ -33,7 +33,7 @@ impl Cores {
     pub(crate) fn of(device: DeviceChoice, threads: usize) -> Result<Self, Error> {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = if threads == 0 { cores() } else { threads };
-        if threads == 1 || device != DeviceChoice::Cpu {
+        if threads == 1 || device.is_gpu() {
             return Ok(Self::one());
         }
         let pool = ThreadPoolBuilder::new()

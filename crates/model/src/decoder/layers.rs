@@ -135,6 +135,20 @@ pub(crate) struct Place<'a> {
     pub(crate) plain_keys: &'a dyn Fn() -> Tensor<3>,
 }
 
+/// Heads of all new tokens in one layer, not rotated.
+pub(crate) struct RowHeads<'a> {
+    /// Index of the layer.
+    pub(crate) layer: usize,
+    /// Number of tokens that a token of this layer attends to, itself included.
+    pub(crate) window: Option<usize>,
+    /// Queries, keys and values, `[rows, heads + 2 kv_heads, width]`.
+    pub(crate) projected: Tensor<3>,
+    /// Cosines of the rows' angles, `[rows, 1, width]`.
+    pub(crate) cosines: &'a Tensor<3>,
+    /// Sines of the rows' angles, `[rows, 1, width]`.
+    pub(crate) sines: &'a Tensor<3>,
+}
+
 impl Layers {
     /// Loads the layers that `config` describes. The checkpoint was checked to have them.
     ///
@@ -170,12 +184,22 @@ impl Layers {
         pieces: &[Piece<'_>],
         attend: &mut dyn FnMut(Place<'_>, Heads) -> Tensor<2>,
     ) -> Tensor<2> {
+        self.forward_rows(pieces, &mut |rows| self.piece_by_piece(rows, pieces, attend))
+    }
+
+    /// Returns what [`Layers::forward`] does. In each layer it calls `attend` once, with the heads
+    /// of all tokens. `attend` returns `[tokens, heads * width]`.
+    pub(crate) fn forward_rows(
+        &self,
+        pieces: &[Piece<'_>],
+        attend: &mut dyn FnMut(RowHeads<'_>) -> Tensor<2>,
+    ) -> Tensor<2> {
         let ids: Vec<u32> = pieces.iter().flat_map(|piece| piece.tokens).copied().collect();
         let kinds = Kinds::of(&ids, self.config.vocabulary, &self.device);
         let angles = self.angles(pieces, ids.len());
         let mut states = self.embedded(ids, kinds.as_ref());
         for index in 0..self.layers.len() {
-            states = self.layer(index, states, kinds.as_ref(), &angles, pieces, attend);
+            states = self.layer(index, states, kinds.as_ref(), &angles, attend);
         }
         states
     }
@@ -239,16 +263,32 @@ impl Layers {
         states: Tensor<2>,
         kinds: Option<&Kinds>,
         (cosines, sines): &(Tensor<3>, Tensor<3>),
-        pieces: &[Piece<'_>],
-        attend: &mut dyn FnMut(Place<'_>, Heads) -> Tensor<2>,
+        attend: &mut dyn FnMut(RowHeads<'_>) -> Tensor<2>,
     ) -> Tensor<2> {
         let DecoderConfig { heads, kv_heads, head_width, intermediate, .. } = self.config;
         let layer = &self.layers[index];
         let [rows, _] = states.dims();
         let normal = layer.attention_norm.forward(states.clone());
         let projected = layer.project.of_kinds(layer.memory.project.as_ref(), normal, kinds);
-        let all_heads = heads + 2 * kv_heads;
-        let projected: Tensor<3> = projected.reshape([rows, all_heads, head_width]);
+        let projected: Tensor<3> = projected.reshape([rows, heads + 2 * kv_heads, head_width]);
+        let window = layer.window;
+        let attended = attend(RowHeads { layer: index, window, projected, cosines, sines });
+        let states = states + layer.output.of_kinds(layer.memory.output.as_ref(), attended, kinds);
+        let expanded = layer.expand.forward(layer.feed_norm.forward(states.clone()));
+        let gate = expanded.clone().slice([0..rows, 0..intermediate]);
+        let up = expanded.slice([0..rows, intermediate..2 * intermediate]);
+        states + layer.contract.forward(silu(gate) * up)
+    }
+
+    /// Rotates the heads of a layer, and calls `attend` for each piece with its own.
+    fn piece_by_piece(
+        &self,
+        RowHeads { layer, window, projected, cosines, sines }: RowHeads<'_>,
+        pieces: &[Piece<'_>],
+        attend: &mut dyn FnMut(Place<'_>, Heads) -> Tensor<2>,
+    ) -> Tensor<2> {
+        let DecoderConfig { heads, kv_heads, head_width, .. } = self.config;
+        let [rows, all_heads, _] = projected.dims();
         let part = |from, to| projected.clone().slice([0..rows, from..to, 0..head_width]);
         let turned = turn(part(0, heads + kv_heads), cosines, sines);
         let queries = turned.clone().slice([0..rows, 0..heads, 0..head_width]);
@@ -271,20 +311,14 @@ impl Layers {
                 keys: of_piece(&keys),
                 values: of_piece(&values),
             };
-            let place =
-                Place { piece, layer: index, window: layer.window, plain_keys: &plain_keys };
+            let place = Place { piece, layer, window, plain_keys: &plain_keys };
             attended.push(attend(place, heads));
             row = end;
         }
-        let attended = match attended.len() {
+        match attended.len() {
             1 => attended.swap_remove(0),
             _ => Tensor::cat(attended, 0),
-        };
-        let states = states + layer.output.of_kinds(layer.memory.output.as_ref(), attended, kinds);
-        let expanded = layer.expand.forward(layer.feed_norm.forward(states.clone()));
-        let gate = expanded.clone().slice([0..rows, 0..intermediate]);
-        let up = expanded.slice([0..rows, intermediate..2 * intermediate]);
-        states + layer.contract.forward(silu(gate) * up)
+        }
     }
 }
 
@@ -302,11 +336,19 @@ fn turn(heads: Tensor<3>, cosines: &Tensor<3>, sines: &Tensor<3>) -> Tensor<3> {
 impl Linear {
     /// Maps `[rows, input]` to `[rows, output]`.
     pub(crate) fn forward(&self, states: Tensor<2>) -> Tensor<2> {
-        let product = self.cores.product(states, &self.weight);
+        let product = self.product(states);
         match &self.bias {
             None => product,
             Some(bias) => product + bias.clone().unsqueeze(),
         }
+    }
+
+    fn product(&self, states: Tensor<2>) -> Tensor<2> {
+        #[cfg(feature = "gpu")]
+        if let Some(product) = super::few_rows::product(&states, &self.weight) {
+            return product;
+        }
+        self.cores.product(states, &self.weight)
     }
 
     /// Applies [`Linear::forward`] to words, and `memory` to memory tokens if they have their own
@@ -329,6 +371,10 @@ impl Linear {
 impl Norm {
     /// Normalises in 32-bit floats, whatever the format of the states.
     fn forward(&self, states: Tensor<2>) -> Tensor<2> {
+        #[cfg(feature = "gpu")]
+        if let Some(normal) = super::few_rows::normalised(&states, &self.weight, self.epsilon) {
+            return normal;
+        }
         let dtype = states.dtype();
         let states = states.cast(DType::F32);
         let mean = states.clone().square().mean_dim(1);

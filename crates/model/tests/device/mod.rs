@@ -4,12 +4,18 @@
 
 use std::env;
 
-use clew_model::DeviceChoice;
+use burn::tensor::DType;
+use clew_model::{DeviceChoice, open_device};
 
 /// Returns the device that `CLEW_TEST_DEVICE` names, such as `cuda:0`; without it, the processor.
 pub fn device() -> DeviceChoice {
     let named = env::var("CLEW_TEST_DEVICE");
-    named.map_or(DeviceChoice::Cpu, |name| name.parse().expect("`cpu` or `cuda:0`"))
+    named.map_or(DeviceChoice::Cpu, |name| name.parse().expect("`cpu`, `cuda:0` or `vulkan:0`"))
+}
+
+/// Returns whether the device computes in bfloat16. A processor does so in 32-bit floats.
+pub fn has_bfloat16() -> bool {
+    open_device(device()).unwrap().supports_dtype(DType::BF16)
 }
 
 /// Returns the most that two correct computations differ by on the device, where `exact` is that
@@ -20,5 +26,6 @@ pub fn tolerance(exact: f32) -> f32 {
     match device() {
         DeviceChoice::Cpu => exact,
         DeviceChoice::Cuda { .. } => 2000.0 * exact,
+        DeviceChoice::Vulkan { .. } => 20.0 * exact,
     }
 }

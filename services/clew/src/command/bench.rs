@@ -64,7 +64,7 @@ pub enum BenchAction {
         /// Folder of the tokenizer, if it is not the model's.
         #[arg(long, value_name = "DIR")]
         tokenizer: Option<PathBuf>,
-        /// Device to compute on: `cpu`, or `cuda:0` in builds with the feature `cuda`.
+        /// Device to compute on: `cpu`, or in builds for GPUs `cuda:0` or `vulkan:0`.
         #[arg(long, default_value = "cpu")]
         device: DeviceChoice,
         /// Compute in bfloat16.

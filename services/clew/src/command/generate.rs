@@ -28,7 +28,7 @@ pub struct GenerateArgs {
     /// Folder of the tokenizer, if it is not the model's.
     #[arg(long, value_name = "DIR")]
     pub tokenizer: Option<PathBuf>,
-    /// Device to compute on: `cpu`, or `cuda:0` in builds for GPUs.
+    /// Device to compute on: `cpu`, or in builds for GPUs `cuda:0` or `vulkan:0`.
     #[arg(long, default_value = "cpu", value_name = "DEVICE")]
     pub device: DeviceChoice,
     /// Keep the model in bfloat16 instead of 32-bit floats.

@@ -83,7 +83,7 @@ pub struct TrainMemoryArgs {
     /// {{clues}}.
     #[arg(long, value_name = "FILE")]
     pub form: Option<PathBuf>,
-    /// Device to compute on: `cpu`, or `cuda:0` in builds for GPUs.
+    /// Device to compute on: `cpu`, or in builds for GPUs `cuda:0` or `vulkan:0`.
     #[arg(long, default_value = "cpu", value_name = "DEVICE")]
     pub device: DeviceChoice,
 }
