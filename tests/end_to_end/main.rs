@@ -55,6 +55,7 @@ mod snapshots;
 mod source_versions;
 mod sources;
 mod telemetry;
+mod together;
 #[path = "../shared/twin.rs"]
 mod twin;
 mod upgrade;

@@ -24,10 +24,10 @@ pub enum RequiredAccess {
 /// that roles open to each other, and `tests/deploy/network.py` compares it with them. Services
 /// without methods in [`METHODS`] are called by nodes only.
 const CALLERS: &[(&str, &[Role])] = {
-    use Role::{Gateway, Generator, GraphBuilder, Retriever};
+    use Role::{Encoder, Gateway, Generator, GraphBuilder, Retriever};
     &[
         ("clew.cluster.v1.NodeService", &[Gateway]),
-        ("clew.encoder.v1.EncoderService", &[Gateway, Retriever, Generator]),
+        ("clew.encoder.v1.EncoderService", &[Gateway, Retriever, Encoder, Generator]),
         ("clew.generator.v1.GeneratorService", &[Gateway, GraphBuilder]),
         ("clew.graph_builder.v1.GraphBuilderService", &[Gateway, Retriever]),
         ("clew.shard.v1.CatalogueService", &[Gateway]),
@@ -169,6 +169,7 @@ mod tests {
             ("/clew.shard.v1.ShardService/FindCandidates", "/clew.encoder.v1.EncoderService/Embed");
         assert!(may(&["gateway"], shard) && may(&["gateway"], encoder));
         assert!(may(&["retriever"], encoder) && !may(&["retriever"], shard));
+        assert!(may(&["encoder"], "/clew.encoder.v1.EncoderService/ReadTogether"));
         for role in ["encoder", "graph-builder", "generator"] {
             assert!(!may(&[role], shard), "{role}");
         }

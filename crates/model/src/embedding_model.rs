@@ -14,7 +14,7 @@ use crate::engine::{Engine, Tokens};
 use crate::folder::{ModelFolder, Prompts, Transformer};
 use crate::pooling::{Pooling, to_unit};
 use crate::route::Route;
-use crate::trust::{self, Limits};
+use crate::trust::{Limits, Trust};
 use crate::{EncodedText, Error, ModelOptions, Precision, Scratch, device, engine};
 
 /// Embedding model in memory, shared by all threads that use it.
@@ -43,6 +43,7 @@ pub struct EmbeddingModel {
     blank: u32,
     tokenizer_json: Arc<[u8]>,
     engine: Engine,
+    trust: Trust,
 }
 
 /// Way in which a loaded model runs. Prints as `packed avx512-bf16 in bfloat16`.
@@ -95,12 +96,13 @@ impl EmbeddingModel {
                     max_tokens: folder.max_tokens,
                     has_types: false,
                 };
-                trust::check(route, &engine, limits, |route| Engine::load(route, &folder))?;
-                Ok((route, engine))
+                let load = |route| Engine::load(route, &folder);
+                let trust = Trust::earn(route, &engine, limits, load)?;
+                Ok((route, engine, trust))
             });
             (ended(tokenizer), ended(revision), engine)
         });
-        let (tokenizer, revision, (route, engine)) = (tokenizer?, revision?, engine?);
+        let (tokenizer, revision, (route, engine, trust)) = (tokenizer?, revision?, engine?);
         let identity = EncoderIdentity {
             model: options.name.clone().unwrap_or_else(|| folder.name.clone()),
             revision,
@@ -120,6 +122,7 @@ impl EmbeddingModel {
             blank: folder.blank,
             tokenizer_json: folder.tokenizer_json,
             engine,
+            trust,
         }))
     }
 
@@ -230,6 +233,15 @@ impl EmbeddingModel {
         }
         let tokens: Vec<Tokens<'_>> = texts.iter().map(|text| Tokens::of_one(&text.ids)).collect();
         engine::in_batches(&tokens, self.budget, compute)
+    }
+
+    /// Checks that a GPU still computes what the processor computed when the model was loaded.
+    /// Blocks, for some milliseconds. Computes nothing on a processor, which is trusted.
+    ///
+    /// # Errors
+    /// Returns [`Error::Device`] if the GPU computes something else or fails.
+    pub fn check(&self) -> Result<(), Error> {
+        self.trust.check(&self.engine)
     }
 
     /// Calls [`Self::encode`] and [`Self::embed`].

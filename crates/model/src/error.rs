@@ -14,8 +14,9 @@ const NAMES_SHOWN: usize = 6;
 ///
 /// Files are named relative to the model folder, so that messages may be shown to any caller. The
 /// variants about files mean "use another folder or fetch it again". [`Self::OptionUnavailable`]
-/// means "choose another value". [`Self::ForeignTokens`] is a bug of the caller. Only
-/// [`Self::Full`] is worth a retry, later, and [`Self::Device`] is, on another device.
+/// means "choose another value". [`Self::ForeignTokens`] is a bug of the caller. Worth a retry are
+/// only [`Self::Full`], later, [`Self::Device`], on another device, and [`Self::Exchange`], without
+/// the other nodes.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file of the folder is missing or cannot be read.
@@ -141,6 +142,14 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// Nodes that read a text together did not work together.
+    #[error("nodes that read a text together do not agree: expected {expected}, found {found}")]
+    Exchange {
+        /// What the others were expected to do or to send.
+        expected: String,
+        /// What came instead.
+        found: String,
+    },
     /// The device did not return a usable result.
     #[error("the device failed to compute a batch: {reason}")]
     Device {
@@ -166,7 +175,7 @@ impl Error {
             | Self::TooLong { .. } => ErrorKind::InvalidInput,
             Self::Full { .. } => ErrorKind::Exhausted,
             Self::ForeignTokens { .. } => ErrorKind::Internal,
-            Self::Device { .. } => ErrorKind::Unavailable,
+            Self::Exchange { .. } | Self::Device { .. } => ErrorKind::Unavailable,
         }
     }
 
@@ -184,7 +193,10 @@ impl Error {
             Self::Constraint { .. } => Some("format".to_owned()),
             Self::TooLong { .. } => Some("max_tokens".to_owned()),
             Self::Untrainable { .. } | Self::Unwritable { .. } => Some("training".to_owned()),
-            Self::Full { .. } | Self::ForeignTokens { .. } | Self::Device { .. } => None,
+            Self::Full { .. }
+            | Self::ForeignTokens { .. }
+            | Self::Exchange { .. }
+            | Self::Device { .. } => None,
         }
     }
 }
@@ -211,7 +223,9 @@ impl From<Error> for clew_core::Error {
                 Self::exhausted("the language model's memory", RETRY_AFTER)
             }
             (ErrorKind::Unavailable, _) => {
-                Self::new(ErrorKind::Unavailable, "DEVICE_FAILED", message)
+                let is_of_device = matches!(error, Error::Device { .. });
+                let reason = if is_of_device { "DEVICE_FAILED" } else { "PEER_LOST" };
+                Self::new(ErrorKind::Unavailable, reason, message)
             }
             _ => Self::internal(message),
         };

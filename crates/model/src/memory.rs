@@ -15,6 +15,7 @@
 
 mod cache;
 mod cost;
+mod exchange;
 mod layout;
 mod prompts;
 mod reader;
@@ -23,11 +24,12 @@ mod settings;
 mod snapshot;
 pub mod training;
 
+use std::ops::Range;
 use std::path::Path;
 
 use burn::prelude::*;
 
-use self::cache::{Growing, LayerMemory};
+use self::cache::{Growing, LayerMemory, Window};
 use self::layout::Rows;
 use self::settings::BeginsAs;
 use crate::checkpoint::Checkpoint;
@@ -40,15 +42,17 @@ use crate::folder::reader::FolderReader;
 use crate::{DeviceChoice, Error, Precision, device};
 
 pub use cost::{MemoryCost, MemoryShape};
+pub use exchange::{Exchange, PassSlots, Share};
 pub use layout::{Extent, Uncompressed};
 pub use prompts::{Draft, Prompts, drafted_lines};
-pub use reader::{DraftRequest, Drafted, GoOn, MemoryReader};
+pub use reader::{DraftRequest, Drafted, GoOn, MemoryReader, Together};
 pub use schedule::{Mix, RatioSchedule, Ratios};
 pub use settings::{MemoryModelSettings, Placement};
 pub use snapshot::{LayerData, MemorySnapshot, SlotData, SnapshotFormat};
 
-/// Number of rows that are computed at once by default. More windows side by side are not faster.
-const ROWS_AT_ONCE: usize = 4096;
+/// Number of rows that a pass computes at once by default. More windows side by side are not
+/// faster.
+pub const ROWS_AT_ONCE: usize = 4096;
 
 /// Memory model on one device.
 pub struct MemoryModel {
@@ -172,6 +176,11 @@ impl MemoryModel {
         &self.layers.config.ends
     }
 
+    /// Returns the number of layers, each of which keeps keys and values of every slot.
+    pub fn layers(&self) -> usize {
+        self.layers.config.layers
+    }
+
     /// Returns the size in bytes of `slots` slots on the device.
     pub fn slot_bytes(&self, slots: usize) -> usize {
         self.layers.config.cache_bytes(self.layers.dtype.size()) * slots
@@ -221,7 +230,7 @@ impl MemoryModel {
     }
 
     /// Prepares a memory that is read repeatedly, by questions that are each answered over a copy
-    /// of it. From then on the memory takes half as much again on the device.
+    /// of it. Reading prepares it as well. It then takes half as much again on the device.
     pub fn prepare(&self, memory: &mut MemoryState) {
         for layer in &mut memory.layers {
             layer.turn(&self.layers);
@@ -266,19 +275,26 @@ impl MemoryModel {
                     continue;
                 }
                 let begin = reading.memory.extent.sink + reading.memory.extent.memory;
-                let mut pass = Pass { of: at, begin, rows: Vec::new(), wanted: reading.wanted };
-                pass.take(&mut reading.memory.extent, rest, each, self.memory_id(), &self.settings);
+                let rows = self.next_pass(&mut reading.memory.extent, rest, each);
+                let mut pass = Pass { of: at, begin, rows, wanted: reading.wanted };
                 if pass.wanted == WantedLogits::Last && !rest.is_empty() {
                     pass.wanted = WantedLogits::Nothing;
                 }
                 passes.push(pass);
             }
             let growing = passes.iter().map(|pass| {
-                let layers = readings[pass.of].memory.layers.iter();
-                layers.map(|layer| layer.begin(&self.layers)).collect::<Vec<_>>()
+                let layers = readings[pass.of].memory.layers.iter_mut();
+                let begun = layers.map(|layer| {
+                    // Later passes read the same keys again.
+                    layer.turn(&self.layers);
+                    layer.begin(&self.layers)
+                });
+                begun.collect::<Vec<_>>()
             });
             let mut growing: Vec<Vec<Growing>> = growing.collect();
-            let states = self.forward(&passes, &mut growing);
+            let states = self.forward(&passes, &mut |pass, layer, window| {
+                growing[pass][layer].attend(&self.layers, window)
+            });
             for (pass, growing) in passes.iter().zip(growing) {
                 let layers = readings[pass.of].memory.layers.iter_mut();
                 layers.zip(growing).for_each(|(layer, growing)| layer.end(growing));
@@ -288,6 +304,67 @@ impl MemoryModel {
             }
         }
         Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Returns the part of `tokens` that completes windows of its own: from the end of the window
+    /// that is open, or of the sink, to the end of the last window that they complete. The part is
+    /// empty if there is no such window.
+    pub fn whole_windows(&self, memory: &MemoryState, tokens: &[u32]) -> Range<usize> {
+        let (mut extent, mut rest) = (memory.extent.clone(), tokens);
+        let mut ends: Option<Range<usize>> = None;
+        loop {
+            let read = tokens.len() - rest.len();
+            if extent.is_between_windows(&self.settings) {
+                ends = Some(ends.map_or(read, |ends| ends.start)..read);
+            }
+            if rest.is_empty() {
+                return ends.unwrap_or(read..read);
+            }
+            extent.read(&mut rest, self.memory_id(), &self.settings);
+        }
+    }
+
+    /// Reads more into a memory, pass by pass. Calls `go_on` after each with its number of tokens,
+    /// and returns whether it always returned true; if not, the rest is not read.
+    ///
+    /// # Errors
+    /// Returns the errors of [`MemoryModel::read`].
+    pub(crate) fn read_by_passes(
+        &self,
+        memory: &mut MemoryState,
+        tokens: &[u32],
+        go_on: &mut GoOn<'_>,
+    ) -> Result<bool, Error> {
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            let mut after = rest;
+            self.next_pass(&mut memory.extent.clone(), &mut after, ROWS_AT_ONCE);
+            let (tokens, _) = rest.split_at(rest.len() - after.len());
+            let wanted = WantedLogits::Nothing;
+            self.read(&mut [MemoryInput { memory, tokens, wanted }])?;
+            // What is asked next must not wait behind all passes of a long text.
+            memory.layers.last().map_or(Ok(()), LayerMemory::wait)?;
+            if !go_on(tokens.len()) {
+                return Ok(false);
+            }
+            rest = after;
+        }
+        Ok(true)
+    }
+
+    /// Lays out the next pass over `rest`: windows up to about `most` rows, and at least one.
+    fn next_pass(&self, extent: &mut Extent, rest: &mut &[u32], most: usize) -> Vec<Rows> {
+        let mut windows: Vec<Rows> = Vec::new();
+        let mut count = 0;
+        loop {
+            let rows = extent.read(rest, self.memory_id(), &self.settings);
+            count += rows.ids.len();
+            let is_last = rows.ends_pass() || rest.is_empty() || count + rows.ids.len() > most;
+            windows.push(rows);
+            if is_last {
+                return windows;
+            }
+        }
     }
 
     fn check(&self, MemoryInput { memory, tokens, .. }: &MemoryInput<'_>) -> Result<(), Error> {
@@ -307,8 +384,9 @@ impl MemoryModel {
         self.vocabulary() as u32
     }
 
-    /// Returns the states of all rows, one below the other, `[rows, hidden]`, not normalised.
-    fn forward(&self, passes: &[Pass], growing: &mut [Vec<Growing>]) -> Tensor<2> {
+    /// Returns the states of all rows, one below the other, `[rows, hidden]`, not normalised. In
+    /// each layer it calls `attend` for each window with the index of its pass, and the layer.
+    fn forward(&self, passes: &[Pass], attend: &mut Attend<'_>) -> Tensor<2> {
         let all = passes.iter().enumerate();
         let all = all.flat_map(|(at, pass)| pass.rows.iter().map(move |rows| (at, rows)));
         let all: Vec<(usize, &Rows)> = all.collect();
@@ -319,9 +397,8 @@ impl MemoryModel {
         let mut hidden: Vec<HiddenKeys> = hidden.collect();
         self.layers.forward(&pieces, &mut |place, heads| {
             let (pass, rows) = all[place.piece];
-            let hidden = &mut hidden[place.piece];
-            let plain_keys = (place.plain_keys)();
-            growing[pass][place.layer].attend(&self.layers, rows, hidden, heads, plain_keys)
+            let (hidden, plain_keys) = (&mut hidden[place.piece], (place.plain_keys)());
+            attend(pass, place.layer, Window { rows, hidden, heads, plain_keys })
         })
     }
 
@@ -364,6 +441,10 @@ impl MemoryModel {
     }
 }
 
+/// Function that computes the attention of a window, `[rows, heads * width]`, given the index of
+/// its pass and the layer.
+type Attend<'a> = dyn FnMut(usize, usize, Window<'_>) -> Tensor<2> + 'a;
+
 /// Consecutive rows of one memory that are computed at once.
 struct Pass {
     /// Index of the reading.
@@ -375,27 +456,6 @@ struct Pass {
 }
 
 impl Pass {
-    /// Takes windows up to about `most` rows, and at least one.
-    fn take(
-        &mut self,
-        extent: &mut Extent,
-        rest: &mut &[u32],
-        most: usize,
-        memory_id: u32,
-        settings: &MemoryModelSettings,
-    ) {
-        let mut count = 0;
-        loop {
-            let rows = extent.read(rest, memory_id, settings);
-            count += rows.ids.len();
-            let is_last = rows.ends_pass() || rest.is_empty() || count + rows.ids.len() > most;
-            self.rows.push(rows);
-            if is_last {
-                return;
-            }
-        }
-    }
-
     fn hidden(&self, rows: &Rows) -> HiddenKeys {
         let grown = rows.front - self.begin;
         match rows.hidden_beside(grown) {

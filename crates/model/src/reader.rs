@@ -30,6 +30,7 @@ use crate::checkpoint::Checkpoint;
 use crate::engine::{self, Engine, Tokens};
 use crate::folder::{ModelFolder, Transformer};
 use crate::route::Route;
+use crate::trust::{self, Trust};
 use crate::{Error, ModelOptions, Scratch, device};
 use adapter::{Adapted, Adapter};
 pub use adapter::{ReaderCard, TrainingData};
@@ -66,6 +67,7 @@ pub struct ReaderModel {
     tokenizer: EncoderTokenizer,
     frame: Frame,
     engine: Engine,
+    trust: Trust,
     heads: Heads,
 }
 
@@ -105,8 +107,8 @@ impl ReaderModel {
     /// # Errors
     /// Returns an error that names the adapter if it is cut short, of another format, for another
     /// base, or has other tensors than its base needs. Returns the errors of
-    /// [`crate::EmbeddingModel::load`] if the folder holds no BERT, or if this machine cannot
-    /// honour the options.
+    /// [`crate::EmbeddingModel::load`] if the folder holds no BERT, if this machine cannot honour
+    /// the options, or if a GPU does not compute what the processor computes.
     pub fn load(base: &Path, adapter: &[u8], options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let adapter = Adapter::read(adapter)?;
         let folder = ModelFolder::open(base)?;
@@ -129,7 +131,14 @@ impl ReaderModel {
         let obstacle = config.packed().check().err().map(|error| error.to_string());
         let route = Route::choose(options, obstacle, Kernel::detect, device::has_bfloat16)?;
         let weights = Adapted { base: checkpoint, adapter: &adapter };
-        let engine = Engine::load_bert(route, config, &weights)?;
+        let load = |route| Engine::load_bert(route, config, &weights);
+        let engine = load(route)?;
+        let readable = trust::Limits {
+            vocabulary: config.vocabulary,
+            max_tokens: config.positions,
+            has_types: false,
+        };
+        let trust = Trust::earn(route, &engine, readable, load)?;
         let heads = adapter.heads()?;
         let Adapter { card, limits, calibration, .. } = adapter;
         tracing::info!(model = card.name(), %route, "reader loaded");
@@ -142,6 +151,7 @@ impl ReaderModel {
             tokenizer,
             frame,
             engine,
+            trust,
             heads,
         }))
     }
@@ -201,6 +211,15 @@ impl ReaderModel {
             .zip(&logits)
             .map(|(window, logits)| WindowScore::of(window, logits, self.limits.longest_answer));
         Ok(scores.collect())
+    }
+
+    /// Checks that a GPU still computes what the processor computed when the reader was loaded.
+    /// Blocks, for some milliseconds. Computes nothing on a processor, which is trusted.
+    ///
+    /// # Errors
+    /// Returns [`Error::Device`] if the GPU computes something else or fails.
+    pub fn check(&self) -> Result<(), Error> {
+        self.trust.check(&self.engine)
     }
 
     /// Merges the scores of all windows of one passage.

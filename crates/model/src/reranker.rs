@@ -19,7 +19,7 @@ use crate::folder::reader::FolderReader;
 use crate::folder::{TOKENIZER, check_vocabulary, read_bert};
 use crate::pooling::Pooling;
 use crate::route::Route;
-use crate::trust::{self, Limits};
+use crate::trust::{Limits, Trust};
 use crate::weights::{Parameter, Weights};
 use crate::{EncodedPair, Error, ModelOptions, Scratch, device};
 
@@ -42,6 +42,7 @@ pub struct RerankerModel {
     budget: BatchBudget,
     tokenizer: PairTokenizer,
     engine: Engine,
+    trust: Trust,
     head: Head,
 }
 
@@ -96,7 +97,7 @@ impl RerankerModel {
             max_tokens: config.positions,
             has_types: config.token_types > 1,
         };
-        trust::check(route, &engine, limits, load)?;
+        let trust = Trust::earn(route, &engine, limits, load)?;
         tracing::info!(%route, "reranker loaded");
         Ok(Arc::new(Self {
             vocabulary: config.vocabulary,
@@ -104,6 +105,7 @@ impl RerankerModel {
             budget: route.budget(engine.layout(), options.batch_tokens),
             tokenizer,
             engine,
+            trust,
             head: Head::load(&names, &weights)?,
         }))
     }
@@ -154,6 +156,15 @@ impl RerankerModel {
                 Err(Error::Device { reason: "it returned a score that is no number".to_owned() })
             }
         }
+    }
+
+    /// Checks that a GPU still computes what the processor computed when the model was loaded.
+    /// Blocks, for some milliseconds. Computes nothing on a processor, which is trusted.
+    ///
+    /// # Errors
+    /// Returns [`Error::Device`] if the GPU computes something else or fails.
+    pub fn check(&self) -> Result<(), Error> {
+        self.trust.check(&self.engine)
     }
 
     /// Calls [`Self::encode`] and [`Self::score_pairs`]. Returns a score for each of `passages`, in

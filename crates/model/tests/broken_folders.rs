@@ -46,6 +46,7 @@ fn parts(error: &Error) -> (&'static str, &str) {
         | Error::Full { .. }
         | Error::Untrainable { .. }
         | Error::Unwritable { .. }
+        | Error::Exchange { .. }
         | Error::Device { .. } => ("computation", ""),
     }
 }

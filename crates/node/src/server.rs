@@ -12,6 +12,7 @@ use clew_proto::cluster::v1::node_service_server::NodeServiceServer;
 use clew_tls::{ConnectionLimits, Tls, incoming};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response};
@@ -43,9 +44,20 @@ const CONNECTION_BYTES: u32 = 16 << 20;
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Time for which a node accepts requests after it has announced its end, so that callers notice.
 const NOTICE: Duration = Duration::from_millis(500);
+/// Pause between two looks at whether services take work.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// The layers of a server.
 pub type Transport = Stack<Layers, Identity>;
+
+/// Service of a node, as its health is reported.
+struct Offered {
+    name: &'static str,
+    /// Function that returns whether the service takes work.
+    takes_work: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Status that was reported last.
+    status: Option<ServingStatus>,
+}
 
 /// Creates a server without services, with the connection settings of Clew's servers, behind
 /// `guard`.
@@ -65,7 +77,7 @@ pub fn transport(guard: Guard) -> tonic::transport::Server<Transport> {
 pub struct NodeServer {
     routes: RoutesBuilder,
     health: HealthReporter,
-    names: Vec<&'static str>,
+    services: Vec<Offered>,
     guard: Guard,
     tls: Option<Tls>,
 }
@@ -87,7 +99,7 @@ impl NodeServer {
         let mut server = Self {
             routes,
             health,
-            names: Vec::new(),
+            services: Vec::new(),
             guard: node.guard().clone(),
             tls: node.tls().cloned(),
         };
@@ -106,13 +118,33 @@ impl NodeServer {
             + 'static,
         S::Future: Send + 'static,
     {
-        self.names.push(S::NAME);
+        self.add_while(service, || true);
+    }
+
+    /// Adds a service of a role for which health checks answer NOT_SERVING while `takes_work`
+    /// returns false. Other nodes give their work to others then; what comes nevertheless is up to
+    /// the service. `takes_work` is called several times a second and must not block.
+    pub fn add_while<S>(
+        &mut self,
+        service: S,
+        takes_work: impl Fn() -> bool + Send + Sync + 'static,
+    ) where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send + 'static,
+    {
+        let takes_work = Box::new(takes_work);
+        self.services.push(Offered { name: S::NAME, takes_work, status: None });
         self.routes.add_service(service);
     }
 
     /// Returns whether a role has already added the service.
     pub fn offers<S: NamedService>(&self) -> bool {
-        self.names.contains(&S::NAME)
+        self.services.iter().any(|service| service.name == S::NAME)
     }
 
     /// Returns the services that were added so far, for callers in this process.
@@ -126,8 +158,8 @@ impl NodeServer {
     }
 
     /// Serves until the node drains and `stop` is set. When the node drains, health checks answer
-    /// NOT_SERVING. After `stop`, callers get a moment to notice. Then no new requests are
-    /// accepted, and those in flight are finished. The caller must limit that wait.
+    /// NOT_SERVING for all services. After `stop`, callers get a moment to notice. Then no new
+    /// requests are accepted, and those in flight are finished. The caller must limit that wait.
     ///
     /// # Errors
     /// Returns [`ErrorKind::Unavailable`] if the listener fails.
@@ -137,21 +169,21 @@ impl NodeServer {
         mut draining: watch::Receiver<bool>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<(), Error> {
-        let Self { routes, mut health, names, guard, tls } = self;
-        for name in &names {
-            health.set_service_status(name, ServingStatus::Serving).await;
-        }
+        let Self { routes, mut health, mut services, guard, tls } = self;
+        report(&mut health, &mut services).await;
         let shutdown = async move {
             // The senders of both channels disappear only when the process ends.
-            drop(draining.wait_for(|draining| *draining).await);
-            for name in &names {
-                health.set_service_status(name, ServingStatus::NotServing).await;
+            while timeout(LOOK, draining.wait_for(|draining| *draining)).await.is_err() {
+                report(&mut health, &mut services).await;
+            }
+            for service in &services {
+                health.set_service_status(service.name, ServingStatus::NotServing).await;
             }
             drop(stop.wait_for(|stop| *stop).await);
             tokio::time::sleep(NOTICE).await;
             // Closes the streams of health watchers, which would delay the shutdown.
-            for name in names {
-                health.clear_service_status(name).await;
+            for service in services {
+                health.clear_service_status(service.name).await;
             }
         };
         transport(guard)
@@ -165,5 +197,18 @@ impl NodeServer {
                 Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "the listener failed")
                     .with_source(error)
             })
+    }
+}
+
+/// Tells health checks which services take work, if that has changed.
+async fn report(health: &mut HealthReporter, services: &mut [Offered]) {
+    for service in services {
+        let status = match (service.takes_work)() {
+            true => ServingStatus::Serving,
+            false => ServingStatus::NotServing,
+        };
+        if service.status.replace(status) != Some(status) {
+            health.set_service_status(service.name, status).await;
+        }
     }
 }

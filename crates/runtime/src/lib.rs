@@ -1,8 +1,9 @@
-//! Runtime of every service: admission, fair queues, deadlines, supervised restarts, remote peers
-//! and pools of them, configuration, and the timing of requests.
+//! Runtime of every service: admission, fair queues, deadlines, supervised restarts, breakers of
+//! devices, remote peers and pools of them, configuration, and the timing of requests.
 
 pub mod admission;
 pub mod backoff;
+pub mod breaker;
 pub mod config;
 pub mod deadline;
 pub mod fair_queue;

@@ -38,7 +38,8 @@ pub struct LocalConfig {
     /// Folder of the tokenizer, if it is not the model's folder.
     #[serde(default)]
     pub tokenizer: Option<PathBuf>,
-    /// Device to compute on: `cpu`, or `cuda:0` in builds with the feature `cuda`.
+    /// Device to compute on: `cpu`, `cuda:0` in builds with the feature `cuda`, or `vulkan:0` in
+    /// builds with the feature `wgpu`.
     #[serde(default)]
     pub device: DeviceChoice,
     /// Number format of the weights. `bfloat16` halves the memory and is worthwhile on GPUs.

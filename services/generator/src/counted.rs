@@ -12,6 +12,8 @@ use clew_core::{
 use clew_telemetry::{Severity, Trouble, WeakRegistry, child, metrics};
 use tracing::Instrument;
 
+use crate::local;
+
 /// Number of consecutive failures after which a model is reported as failing.
 const FAILURES: u32 = 3;
 
@@ -48,7 +50,8 @@ impl fmt::Debug for Counted {
     }
 }
 
-/// Returns the problems of the language models of this process.
+/// Returns the problems of the language models of this process: their calls fail, or the devices of
+/// its own models do.
 pub fn troubles() -> Vec<Trouble> {
     let failing = MODELS.all().into_iter().filter_map(|seen| {
         let failures = seen.failures.load(Ordering::Relaxed);
@@ -58,7 +61,7 @@ pub fn troubles() -> Vec<Trouble> {
             severity: Severity::Degraded,
         })
     });
-    failing.collect()
+    failing.chain(local::troubles()).collect()
 }
 
 /// Returns whether an error is the model's fault and not the request's.

@@ -3,18 +3,21 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Error, ErrorKind, Finish, Generated, GenerationRequest, Generator, GeneratorIdentity, Heard,
-    Usage,
+    ChatMessage, ChatRole, Error, ErrorKind, Finish, Generated, GenerationRequest, Generator,
+    GeneratorIdentity, Heard, Usage,
 };
 use clew_model::generation::{Event, GenerationBatch, ReplyId};
 use clew_model::{LanguageModel, LanguageModelOptions};
 use clew_runtime::admission::{Gate, Permit};
+use clew_runtime::breaker::{Breaker, DEVICE_FAILED};
 use clew_runtime::deadline::within;
 use clew_runtime::tree::RunningPart;
+use clew_telemetry::{Severity, Trouble, WeakRegistry};
 use tokio::sync::mpsc;
 
 use crate::config::LocalConfig;
@@ -22,12 +25,21 @@ use crate::config::LocalConfig;
 /// Retry delay for refused callers: about the duration of a reply.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Breakers of the models of this process.
+static BREAKERS: WeakRegistry<Breaker> = WeakRegistry::new();
+
+/// Returns the troubles of the devices of this process's own models: they fail, or do not go on.
+pub(crate) fn troubles() -> Vec<Trouble> {
+    BREAKERS.all().iter().flat_map(|breaker| breaker.troubles()).collect()
+}
+
 /// A language model that runs in this process. Cheap to clone; its thread ends with the last clone.
 #[derive(Clone)]
 pub struct LocalGenerator {
     identity: GeneratorIdentity,
     model: Arc<LanguageModel>,
-    asked: mpsc::UnboundedSender<Asked>,
+    asked: Sender<Asked>,
+    breaker: Arc<Breaker>,
     /// Gate for replies that are being generated or wait for it.
     replies: Gate,
 }
@@ -82,11 +94,17 @@ impl LocalGenerator {
             .await
             .map_err(|panic| Error::internal("loading the model panicked").with_source(panic))?;
         let model = Arc::new(model.map_err(Error::from)?);
-        let (asked, requests) = mpsc::unbounded_channel();
-        let (computed, limits) = (Arc::clone(&model), BatchLimits::of(config));
+        let mut breaker = Breaker::new("generator", model.name(), Severity::Degraded);
+        if !config.device.is_gpu() {
+            breaker = breaker.of_processor();
+        }
+        let breaker = Arc::new(breaker);
+        BREAKERS.add(&breaker);
+        let (asked, requests) = channel();
+        let thread = Thread::new(Arc::clone(&model), BatchLimits::of(config), Arc::clone(&breaker));
         std::thread::Builder::new()
             .name("generator".to_owned())
-            .spawn(move || compute(&computed, limits, requests))
+            .spawn(move || thread.compute(&requests))
             .map_err(|error| {
                 Error::internal("the model's thread did not start").with_source(error)
             })?;
@@ -95,6 +113,7 @@ impl LocalGenerator {
             identity: GeneratorIdentity { model: model.name().to_owned(), window },
             model,
             asked,
+            breaker,
             replies: Gate::new("the generator's queue of replies", config.replies, RETRY_AFTER)
                 .seen_as("replies", "requests"),
         })
@@ -129,6 +148,7 @@ impl Generator for LocalGenerator {
     ) -> Result<Generated, Error> {
         request.check()?;
         let began = Instant::now();
+        self.breaker.admit()?;
         let permit = self.replies.try_enter(1)?;
         let (listener, mut told) = mpsc::unbounded_channel();
         let asked = Asked { request: request.clone(), listener, permit };
@@ -170,98 +190,191 @@ impl BatchLimits {
     }
 }
 
-/// Runs the thread: steps through all replies at once until the last [`LocalGenerator`] is dropped.
-fn compute(
-    model: &Arc<LanguageModel>,
+/// Thread that computes all replies side by side.
+struct Thread {
+    model: Arc<LanguageModel>,
     limits: BatchLimits,
-    mut requests: mpsc::UnboundedReceiver<Asked>,
-) {
-    let mut batch = limits.batch(model);
-    let mut listeners: HashMap<ReplyId, Listener> = HashMap::new();
-    loop {
-        if batch.is_empty() {
-            let Some(asked) = requests.blocking_recv() else { return };
-            admit(&mut batch, &mut listeners, asked);
-        }
-        while let Ok(asked) = requests.try_recv() {
-            admit(&mut batch, &mut listeners, asked);
-        }
-        listeners.retain(|reply, listener| {
-            let listens = !listener.told.is_closed();
-            if !listens {
-                batch.cancel(*reply);
+    breaker: Arc<Breaker>,
+    batch: GenerationBatch,
+    listeners: HashMap<ReplyId, Listener>,
+}
+
+impl Thread {
+    fn new(model: Arc<LanguageModel>, limits: BatchLimits, breaker: Arc<Breaker>) -> Self {
+        let (batch, listeners) = (limits.batch(&model), HashMap::new());
+        Self { model, limits, breaker, batch, listeners }
+    }
+
+    /// Steps through all replies at once until the last [`LocalGenerator`] is dropped. While the
+    /// device fails, refuses requests and checks the device.
+    fn compute(mut self, requests: &Receiver<Asked>) {
+        loop {
+            self.breaker.check_if_due(|| check(&self.model));
+            if let Err(refusal) = self.breaker.admit() {
+                self.fail_all(&refusal);
             }
-            listens
-        });
-        if batch.is_empty() {
-            continue;
-        }
-        // A panic of the device's code ends the replies in progress, not this thread.
-        match catch_unwind(AssertUnwindSafe(|| batch.step())) {
-            Ok(Ok(events)) => events.into_iter().for_each(|event| tell(&mut listeners, event)),
-            Ok(Err(error)) => {
-                tracing::error!(%error, "the model failed; its replies are lost");
-                batch = restarted(model, limits, &mut listeners);
+            if self.batch.is_empty() {
+                match self.wait(requests) {
+                    Ok(asked) => self.admit(asked),
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
             }
-            Err(_panic) => {
-                tracing::error!("the model panicked; its replies are lost");
-                batch = restarted(model, limits, &mut listeners);
+            while let Ok(asked) = requests.try_recv() {
+                self.admit(asked);
+            }
+            let batch = &mut self.batch;
+            self.listeners.retain(|reply, listener| {
+                let listens = !listener.told.is_closed();
+                if !listens {
+                    batch.cancel(*reply);
+                }
+                listens
+            });
+            if !self.batch.is_empty() {
+                self.step();
             }
         }
     }
-}
 
-fn admit(batch: &mut GenerationBatch, listeners: &mut HashMap<ReplyId, Listener>, asked: Asked) {
-    let Asked { request, listener, permit } = asked;
-    let listener = Listener { told: listener, permit };
-    let added = catch_unwind(AssertUnwindSafe(|| batch.add(&request)));
-    let failure = match added {
-        Ok(Ok(reply)) => {
-            listeners.insert(reply, listener);
-            return;
+    /// Waits for a request, until the next check of the device at the longest.
+    fn wait(&self, requests: &Receiver<Asked>) -> Result<Asked, RecvTimeoutError> {
+        match self.breaker.next_check() {
+            None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(check) => requests.recv_timeout(check.saturating_duration_since(Instant::now())),
         }
-        Ok(Err(error)) => Error::from(error),
-        Err(_panic) => Error::internal("preparing a reply panicked"),
-    };
-    listener.end(Told::Failed(failure));
-}
-
-fn tell(listeners: &mut HashMap<ReplyId, Listener>, event: Event) {
-    let Event { reply, text, end } = event;
-    let Some(listener) = listeners.get(&reply) else { return };
-    if !text.is_empty() {
-        drop(listener.told.send(Told::Text(text)));
     }
-    if let Some(end) = end {
-        let told = match end.finish {
+
+    fn admit(&mut self, asked: Asked) {
+        let Asked { request, listener, permit } = asked;
+        let listener = Listener { told: listener, permit };
+        if let Err(refusal) = self.breaker.admit() {
+            return listener.end(Told::Failed(refusal));
+        }
+        let added = catch_unwind(AssertUnwindSafe(|| self.batch.add(&request)));
+        let failure = match added {
+            Ok(Ok(reply)) => {
+                self.listeners.insert(reply, listener);
+                return;
+            }
+            Ok(Err(error)) => Error::from(error),
+            Err(_panic) => Error::internal("preparing a reply panicked"),
+        };
+        listener.end(Told::Failed(failure));
+    }
+
+    fn step(&mut self) {
+        let batch = &mut self.batch;
+        match self.breaker.run(|_| batch.step().map_err(Error::from)) {
+            Ok(events) => events.into_iter().for_each(|event| self.tell(event)),
+            // The replies are lost, as the device may have left them in any state.
+            Err(error) => self.fail_all(&error),
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        let Event { reply, text, end } = event;
+        let Some(listener) = self.listeners.get(&reply) else { return };
+        if !text.is_empty() {
+            drop(listener.told.send(Told::Text(text)));
+        }
+        let Some(end) = end else { return };
+        let told = match end.finish.map_err(Error::from) {
             Ok(finish) => Told::Ended {
                 finish,
                 prompt_tokens: end.prompt_tokens as u64,
                 completion_tokens: end.completion_tokens as u64,
             },
-            Err(error) => Told::Failed(error.into()),
+            Err(error) if error.reason() == DEVICE_FAILED => {
+                Told::Failed(self.breaker.failed(error))
+            }
+            Err(error) => Told::Failed(error),
         };
-        if let Some(listener) = listeners.remove(&reply) {
+        if let Some(listener) = self.listeners.remove(&reply) {
             listener.end(told);
         }
     }
-}
 
-fn restarted(
-    model: &Arc<LanguageModel>,
-    limits: BatchLimits,
-    listeners: &mut HashMap<ReplyId, Listener>,
-) -> GenerationBatch {
-    for (_, listener) in listeners.drain() {
-        listener.end(Told::Failed(model_failed_error()));
+    /// Ends all replies with an error.
+    fn fail_all(&mut self, error: &Error) {
+        for (_, listener) in self.listeners.drain() {
+            listener.end(Told::Failed(error.again()));
+        }
+        self.batch = self.limits.batch(&self.model);
     }
-    limits.batch(model)
 }
 
-fn model_failed_error() -> Error {
-    Error::new(ErrorKind::Unavailable, "DEVICE_FAILED", "the language model failed; retry")
+/// Checks that the device gives a likelihood for the first word of a reply.
+fn check(model: &Arc<LanguageModel>) -> Result<(), Error> {
+    let mut batch = GenerationBatch::new(Arc::clone(model), usize::MAX);
+    let messages = vec![ChatMessage { role: ChatRole::User, text: "clew".to_owned() }];
+    let request = GenerationRequest { messages, max_tokens: 1, ..GenerationRequest::default() };
+    batch.add(&request)?;
+    while !batch.is_empty() {
+        for event in batch.step()? {
+            if let Some(end) = event.end {
+                end.finish?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn thread_ended_error() -> Error {
-    Error::new(ErrorKind::Unavailable, "DEVICE_FAILED", "the language model's thread has ended")
+    Error::new(ErrorKind::Unavailable, DEVICE_FAILED, "the language model's thread has ended")
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_testkit::{overflow, write_tiny_decoder};
+
+    use super::*;
+
+    async fn generator(overflowing: Option<&str>) -> LocalGenerator {
+        let folder = tempfile::tempdir().unwrap();
+        write_tiny_decoder(folder.path(), 3).unwrap();
+        if let Some(tensor) = overflowing {
+            overflow(folder.path(), tensor).unwrap();
+        }
+        let config = LocalConfig { threads: 1, ..LocalConfig::of(folder.path().to_owned()) };
+        LocalGenerator::load(&config).await.unwrap()
+    }
+
+    async fn reply(generator: &LocalGenerator) -> Result<Generated, Error> {
+        let messages =
+            vec![ChatMessage { role: ChatRole::User, text: "Say something.".to_owned() }];
+        let request = GenerationRequest { messages, max_tokens: 4, ..GenerationRequest::default() };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        generator.generate(&request, deadline, &mut |_| {}).await
+    }
+
+    fn severity(generator: &LocalGenerator) -> Option<Severity> {
+        generator.breaker.troubles().first().map(|trouble| trouble.severity)
+    }
+
+    #[tokio::test]
+    async fn a_model_without_likelihoods_gets_no_more_work() {
+        let generator = generator(Some("model.norm.weight")).await;
+        let failed = reply(&generator).await.unwrap_err();
+        assert_eq!((failed.reason(), failed.is_retryable()), (DEVICE_FAILED, true));
+        while severity(&generator) != Some(Severity::Degraded) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let refused = reply(&generator).await.unwrap_err();
+        assert_eq!((refused.kind(), refused.reason()), (ErrorKind::Unavailable, DEVICE_FAILED));
+        assert!(refused.message().contains("takes no work"), "{refused}");
+        assert!(refused.retry_after().is_some());
+        assert!(troubles().iter().any(|trouble| trouble.part == "generator"));
+        assert_eq!(generator.node().queued, 0, "every permit came back");
+    }
+
+    #[tokio::test]
+    async fn a_model_that_passes_its_check_goes_on() {
+        let generator = generator(None).await;
+        let text = reply(&generator).await.unwrap().text;
+        generator.breaker.failed(Error::internal("out of memory"));
+        assert_eq!(reply(&generator).await.unwrap().text, text);
+        assert_eq!(generator.breaker.next_check(), None, "it was checked before the reply");
+        assert_eq!(severity(&generator), None);
+    }
 }

@@ -8,13 +8,14 @@ use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
 use clew_remote::{RemoteEncoderConfig, RemoteEncoders, RemoteReader, SharedReplies};
 
 use crate::counted::troubles;
-use crate::{GeneratorConfig, GeneratorRpc, Judgement};
+use crate::{GeneratorConfig, GeneratorRpc, Judgement, local};
 
 /// Maximum size of a message: a question with as much evidence as a search may return.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// Starts the generator of a cluster: loads the language model, adds the generator service to
-/// `server`, and offers the model to the other roles of this process.
+/// `server`, and offers the model to the other roles of this process. Other nodes are told to ask
+/// another generator while the devices of its only model fail.
 ///
 /// # Errors
 /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid, and the errors
@@ -36,6 +37,9 @@ pub async fn start(
     let gate = service.gate().clone();
     node.parts().add(move || gate.node());
     node.health().watch(troubles);
-    server.add(GeneratorServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES));
+    let service = GeneratorServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    // An endpoint replies also while the devices of the model in this process fail.
+    let has_endpoint = config.endpoint.is_some() || !config.fallback.is_empty();
+    server.add_while(service, move || has_endpoint || local::troubles().is_empty());
     Ok(())
 }

@@ -37,8 +37,8 @@ pub struct EncoderConfig {
     /// Second model behind an endpoint, for the same purpose. Excludes `next_model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_endpoint: Option<EmbeddingConfig>,
-    /// Device to compute on: `cpu`, or `cuda:N`, the N-th GPU. A GPU needs a build with the feature
-    /// `cuda`.
+    /// Device to compute on: `cpu`, or the N-th GPU: `cuda:N` in builds with the feature `cuda`,
+    /// `vulkan:N` in builds with the feature `wgpu`.
     pub device: String,
     /// Number format of the factors of matrix products. `auto` takes bfloat16 if the device has
     /// instructions for it: twice as fast, vectors within cosine 0.9999 of float32.
@@ -141,7 +141,8 @@ impl EncoderConfig {
     /// Returns [`clew_core::ErrorKind::InvalidInput`] with the key whose value is unknown.
     pub fn model_options(&self) -> Result<ModelOptions, Error> {
         let device = self.device.parse();
-        let device = device.map_err(|_| unknown("device", "cpu or cuda:N", &self.device))?;
+        let device =
+            device.map_err(|_| unknown("device", "cpu, cuda:N or vulkan:N", &self.device))?;
         let precision = match self.precision.as_str() {
             "auto" => PrecisionChoice::Auto,
             "float32" => PrecisionChoice::Float32,

@@ -1,5 +1,5 @@
-//! Devices that compute with one model: a queue with a limit, and supervised threads that take
-//! batches from it.
+//! Devices that compute with one model: a queue with a limit, supervised threads that take batches
+//! from it, and a breaker that keeps work from devices that fail or hang.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clew_core::{Error, ErrorKind, Priority};
 use clew_model::Scratch;
 use clew_runtime::admission::Gate;
+use clew_runtime::breaker::{Breaker, BreakerLimits, Computation};
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised, start_child};
 use clew_runtime::timing::{Part, spent};
@@ -16,11 +17,8 @@ use ractor::ActorCell;
 use tokio::sync::oneshot;
 
 use crate::EncoderConfig;
-use crate::queue::{Batch, Queue, RETRY_AFTER};
+use crate::queue::{Batch, Next, Queue, RETRY_AFTER};
 use crate::worker::{Arguments, DeviceWorker};
-
-/// Time after which a batch is considered hung. A batch takes seconds.
-const HUNG: Duration = Duration::from_secs(300);
 
 /// Names of the parts of a model's devices.
 pub(crate) struct Names {
@@ -34,6 +32,8 @@ pub(crate) struct Names {
     pub stage: &'static str,
     /// Function that creates the tracing span of one batch.
     pub span: fn(usize) -> tracing::Span,
+    /// What it means for the process that the devices do not work.
+    pub severity: Severity,
 }
 
 /// Model that computes a result for each text of a batch. It blocks.
@@ -58,6 +58,9 @@ pub(crate) trait Computes: Send + Sync + 'static {
         texts: &[Self::Text],
         scratch: &mut Scratch,
     ) -> Result<Vec<Self::Result>, clew_model::Error>;
+
+    /// Checks that the device computes what it should.
+    fn check(&self) -> Result<(), clew_model::Error>;
 }
 
 type QueueOf<M> = Queue<<M as Computes>::Text, <M as Computes>::Result>;
@@ -66,6 +69,7 @@ type QueueOf<M> = Queue<<M as Computes>::Text, <M as Computes>::Result>;
 pub(crate) struct Devices<M: Computes> {
     queue: Arc<QueueOf<M>>,
     gate: Gate,
+    breaker: Arc<Breaker>,
     question_wait: Duration,
     batch_tokens: usize,
     workers: Supervised<()>,
@@ -76,6 +80,7 @@ struct Workers<M: Computes> {
     model: Arc<M>,
     queue: Arc<QueueOf<M>>,
     gate: Gate,
+    breaker: Arc<Breaker>,
     threads: usize,
 }
 
@@ -88,11 +93,16 @@ impl<M: Computes> Line for Workers<M> {
 
     async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<(), Error> {
         for number in 0..self.threads {
-            let (model, queue) = (Arc::clone(&self.model), Arc::clone(&self.queue));
-            let (woken, gate) = (Arc::clone(&queue), self.gate.clone());
+            let thread = Thread {
+                model: Arc::clone(&self.model),
+                queue: Arc::clone(&self.queue),
+                gate: self.gate.clone(),
+                breaker: Arc::clone(&self.breaker),
+            };
+            let woken = Arc::clone(&self.queue);
             let arguments = Arguments {
                 name: format!("{}-{number}", M::NAMES.part),
-                work: Box::new(move |stopped| work(model.as_ref(), &queue, &gate, stopped)),
+                work: Box::new(move |stopped| thread.work(stopped)),
                 wake: Box::new(move || woken.wake()),
             };
             start_child(DeviceWorker, arguments, supervisor.clone()).await?;
@@ -101,21 +111,51 @@ impl<M: Computes> Line for Workers<M> {
     }
 }
 
-/// Computes batches until the queue is closed or `stopped` returns true.
-fn work<M: Computes>(model: &M, queue: &QueueOf<M>, gate: &Gate, stopped: &dyn Fn() -> bool) {
-    let mut scratch = Scratch::default();
-    while let Some(batch) = queue.next(stopped) {
+/// Work of one thread.
+struct Thread<M: Computes> {
+    model: Arc<M>,
+    queue: Arc<QueueOf<M>>,
+    gate: Gate,
+    breaker: Arc<Breaker>,
+}
+
+impl<M: Computes> Thread<M> {
+    /// Computes batches until the queue is closed or `stopped` returns true. While the device
+    /// fails, refuses them and checks the device.
+    fn work(&self, stopped: &dyn Fn() -> bool) {
+        let mut scratch = Scratch::default();
+        loop {
+            match self.queue.next(self.breaker.next_check(), stopped) {
+                Next::Batch(batch) => match self.breaker.admit() {
+                    Ok(()) => self.compute(batch, &mut scratch),
+                    Err(refusal) => batch.refuse(refusal),
+                },
+                Next::Time => {
+                    self.breaker.check_if_due(|| self.model.check().map_err(Error::from));
+                    if let Err(refusal) = self.breaker.admit() {
+                        self.queue.refuse(&refusal);
+                    }
+                }
+                Next::End => return,
+            }
+        }
+    }
+
+    fn compute(&self, batch: Batch<M::Text, M::Result>, scratch: &mut Scratch) {
         let started = Instant::now();
-        gate.waited(started - batch.since);
+        self.gate.waited(started - batch.since);
         drop(batch.waiting);
         let texts = batch.texts.len();
         let span = batch.span.in_scope(|| child(|| (M::NAMES.span)(texts)));
-        let computing = queue.begin(started);
-        let computed = span.in_scope(|| model.compute(&batch.texts, &mut scratch));
-        drop(computing);
+        let compute =
+            |_: &Computation<'_>| self.model.compute(&batch.texts, scratch).map_err(Error::from);
+        let computed = span.in_scope(|| self.breaker.run(compute));
+        if computed.is_err() {
+            // A panic may have left it in any state.
+            *scratch = Scratch::default();
+        }
         drop((span, batch.span));
-        let computed = computed.map_err(Error::from);
-        queue.record_busy(started.elapsed());
+        self.queue.record_busy(started.elapsed());
         metrics::stage_ended(M::NAMES.stage, started.elapsed(), computed.is_err());
         // Fails if the caller left meanwhile; then nobody needs the result.
         drop(batch.reply.send((started, computed)));
@@ -129,14 +169,30 @@ impl<M: Computes> Devices<M> {
     /// # Errors
     /// Returns [`ErrorKind::Internal`] if the actor system fails to start.
     pub async fn start(model: Arc<M>, config: &EncoderConfig) -> Result<Self, Error> {
-        let Names { part, queue, .. } = M::NAMES;
+        Self::start_within(BreakerLimits::default(), model, config).await
+    }
+
+    async fn start_within(
+        limits: BreakerLimits,
+        model: Arc<M>,
+        config: &EncoderConfig,
+    ) -> Result<Self, Error> {
+        let Names { part, queue, severity, .. } = M::NAMES;
         let gate = Gate::new(queue, config.queue_tokens, RETRY_AFTER).seen_as(part, "tokens");
         let queue = Arc::new(Queue::new(queue));
-        let (shared, threads) = (Arc::clone(&queue), config.worker_threads());
-        let workers = Workers { model, queue: shared, gate: gate.clone(), threads };
+        let breaker = Breaker::new(part, model.name(), severity).with_limits(limits);
+        let breaker = Arc::new(breaker);
+        let workers = Workers {
+            model,
+            queue: Arc::clone(&queue),
+            gate: gate.clone(),
+            breaker: Arc::clone(&breaker),
+            threads: config.worker_threads(),
+        };
         Ok(Self {
             queue,
             gate,
+            breaker,
             question_wait: Duration::from_millis(config.question_wait_ms),
             batch_tokens: config.tokens_of_a_batch(),
             workers: Supervised::start(workers).await?,
@@ -148,15 +204,9 @@ impl<M: Computes> Devices<M> {
         self.queue.busy()
     }
 
-    /// Returns the troubles of the devices: one that does not finish a batch.
+    /// Returns the troubles of the devices: they fail, or one does not finish a batch.
     pub fn troubles(&self) -> Vec<Trouble> {
-        let hung = self.queue.longest().filter(|time| *time > HUNG);
-        let trouble = |time: Duration| Trouble {
-            part: M::NAMES.part.to_owned(),
-            problem: format!("a device computes one batch for {} seconds", time.as_secs()),
-            severity: Severity::Dead,
-        };
-        hung.map(trouble).into_iter().collect()
+        self.breaker.troubles()
     }
 
     /// Returns the devices' node for the tree of running parts.
@@ -178,8 +228,8 @@ impl<M: Computes> Devices<M> {
     ///
     /// # Errors
     /// Returns [`ErrorKind::Exhausted`] if the queue is full, [`ErrorKind::DeadlineExceeded`] if
-    /// the deadline passes, and [`ErrorKind::Unavailable`] if workers restart or end. Returns the
-    /// errors of the model.
+    /// the deadline passes, and [`ErrorKind::Unavailable`] if the devices fail or workers restart
+    /// or end. Returns the errors of the model.
     pub async fn compute(
         &self,
         texts: Vec<M::Text>,
@@ -187,6 +237,11 @@ impl<M: Computes> Devices<M> {
         arrived: Instant,
         deadline: Instant,
     ) -> Result<Vec<M::Result>, Error> {
+        if let Err(refusal) = self.breaker.admit() {
+            // The threads cannot refuse what waits if all of them hang.
+            self.queue.refuse(&refusal);
+            return Err(refusal);
+        }
         let lengths: Vec<usize> = texts.iter().map(M::tokens).collect();
         let mut texts: Vec<Option<M::Text>> = texts.into_iter().map(Some).collect();
         let mut replies = Vec::new();
@@ -262,19 +317,4 @@ fn worker_lost(part: &str) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_keep_the_budget_and_hold_every_text_once() {
-        let lengths = [5, 300, 7, 1, 90, 90, 64];
-        let groups = by_length(&lengths, 128);
-        let mut all: Vec<usize> = groups.iter().flatten().copied().collect();
-        all.sort_unstable();
-        assert_eq!(all, (0..lengths.len()).collect::<Vec<_>>());
-        for group in &groups {
-            let tokens: usize = group.iter().map(|&i| lengths[i]).sum();
-            assert!(tokens <= 128 || group.len() == 1, "{group:?}");
-        }
-    }
-}
+mod tests;

@@ -8,8 +8,10 @@
 //! ```
 //!
 //! Device work never runs on the asynchronous runtime. Each worker actor owns a thread that takes
-//! batches from the queue. A thread that panics ends its actor. The supervisor restarts both after
-//! a back-off, and the callers whose batch was lost are told to retry.
+//! batches from the queue. If the device fails in a batch, also by a panic of its code, the callers
+//! of that batch are told to retry, and a [`Breaker`](clew_runtime::breaker::Breaker) keeps further
+//! work from a device that then fails its check. A thread that panics elsewhere ends its actor, and
+//! the supervisor restarts both after a back-off.
 //!
 //! A model behind an endpoint ([`OwnEncoder::Endpoint`]) takes the place of a pool. A reranker, if
 //! configured, computes as encoders do, with a queue and workers of its own, or is behind an

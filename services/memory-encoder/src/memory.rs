@@ -5,12 +5,19 @@
 //! draft ─► ready? ──────────────────┐
 //!            └─ no: snapshot, once ─┤
 //!                                   ├─► queue (drafts first) ─► thread ─► replies
-//! form ──► permit by tokens ────────┘     a text is read in slices, with drafts in between
+//! form ──► permit by tokens ────────┤     a text is read in slices, with drafts in between
+//! share ─► permit, one at a time ───┘
 //! ```
+//!
+//! Long texts are read together with the peers, if there are some: the nodes compute the passes in
+//! rotation ([`MemoryModel::read_together`]), and each peer is asked to read its share. If a peer
+//! is lost, refuses or is late, the texts are read here alone.
 
 mod config;
 mod device;
 mod error;
+mod exchange;
+mod peers;
 mod queue;
 mod ready;
 mod settings;
@@ -22,26 +29,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use clew_cluster::Address;
 use clew_core::{
     DraftTask, DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
     MemoryModelIdentity, MemoryText, NoMemoryModel, check_counted,
 };
-use clew_model::memory::{MemoryReader, MemorySnapshot, MemoryState, SnapshotFormat};
+use clew_model::memory::{
+    MemoryModel, MemoryReader, MemorySnapshot, MemoryState, Share, SnapshotFormat,
+};
 use clew_runtime::admission::{Gate, Permit};
+use clew_runtime::breaker::{Breaker, DEVICE_FAILED};
 use clew_runtime::deadline::within;
+use clew_runtime::peer::Reach;
 use clew_runtime::supervise::Supervised;
 use clew_runtime::tree::RunningPart;
+use clew_telemetry::{Severity, Trouble};
 use tokio::sync::{oneshot, watch};
 
 use self::device::drafts_of;
 use self::error::{lost, refused_snapshot};
-use self::queue::{Ask, Brought, Form, Queue};
+use self::exchange::Received;
+use self::peers::Peers;
+use self::queue::{Ask, Brought, Form, Queue, Together};
 use self::ready::Ready;
 use self::settings::Settings;
 use self::single_flight::{Flight, SingleFlight};
 use self::worker::Worker;
 
 pub use config::MemoryModelConfig;
+pub(crate) use exchange::{Inbox, Outbox};
+pub(crate) use peers::{MOST_NODES, most_bytes};
 
 /// Typical duration of a draft, as the retry delay of callers that find no room.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -56,6 +73,18 @@ const ARRIVING_UNIT: u64 = 1 << 20;
 pub(crate) const TEXTS_BYTES: usize = 64 << 20;
 /// Time that the thread may take to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Share of a text that this node is to read together with others.
+pub(crate) struct ReadingTogether {
+    /// Memory before the text.
+    pub snapshot: Arc<Vec<u8>>,
+    /// Tokens of the text.
+    pub tokens: Vec<u32>,
+    /// Share of this node.
+    pub share: Share,
+    /// Permits of [`MemoryPool::admit_share`].
+    pub permits: [Permit; 2],
+}
 
 /// Memory model on this machine's device. Cheap to share.
 pub struct MemoryPool {
@@ -73,6 +102,11 @@ pub struct MemoryPool {
     drafting: Gate,
     /// Mebibytes of messages that are being received.
     arriving: Gate,
+    /// Shares of texts that other nodes lead the reading of.
+    sharing: Gate,
+    /// Nodes that read long texts together with this one.
+    peers: Arc<Peers>,
+    breaker: Arc<Breaker>,
     worker: Supervised<()>,
 }
 
@@ -109,10 +143,18 @@ impl MemoryPool {
         };
         let queue = Arc::new(Queue::default());
         let ready = Arc::new(Ready::new(config.cache_bytes));
+        let mut breaker = Breaker::new("memory model", reader.name(), Severity::Degraded);
+        if !config.device.is_gpu() {
+            breaker = breaker.of_processor();
+        }
+        let breaker = Arc::new(breaker);
+        let peers = Arc::new(Peers::at(config.peers.clone()));
         let worker = Worker {
             reader: Arc::clone(&reader),
             queue: Arc::clone(&queue),
             ready: Arc::clone(&ready),
+            breaker: Arc::clone(&breaker),
+            peers: Arc::clone(&peers),
             settings,
         };
         // Every memory that may be kept may also arrive, with texts that continue it.
@@ -132,8 +174,26 @@ impl MemoryPool {
             drafting: gate("the memory model's queue of questions", config.queue_tokens)
                 .seen_as("memory_drafting", "tokens"),
             arriving: gate("the room for snapshots on their way", arriving.max(1)),
+            // The thread computes one at a time, and another would only keep its nodes waiting.
+            sharing: gate("the memory model's room for texts of other nodes", 1),
+            peers,
+            breaker,
             worker: Supervised::start(worker).await?,
         })
+    }
+
+    /// Connects to the configured peers but the one at `own`, which is this node. Long texts are
+    /// read together with them from then on. Call it once.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::InvalidInput`] if an address has another scheme than the connections,
+    /// and [`ErrorKind::Internal`] if the actor system fails or it was called before.
+    pub async fn connect(&self, reach: Reach, own: Option<&Address>) -> Result<(), Error> {
+        self.peers.connect(reach, own).await
+    }
+
+    pub(crate) fn model(&self) -> &MemoryModel {
+        self.reader.model()
     }
 
     /// Returns the identity of the model.
@@ -155,15 +215,21 @@ impl MemoryPool {
         self.ready.size()
     }
 
+    /// Returns the troubles of the device: it fails, or does not go on.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        self.breaker.troubles()
+    }
+
     /// Returns the pool's node for the tree of running parts.
     pub fn node(&self) -> RunningPart {
-        let gates = [&self.drafting, &self.forming, &self.arriving].map(Gate::node);
-        self.worker.node().with_children(gates.into())
+        let gates = [&self.drafting, &self.forming, &self.arriving, &self.sharing].map(Gate::node);
+        let children = gates.into_iter().chain(self.peers.node());
+        self.worker.node().with_children(children.collect())
     }
 
     /// Stops the thread. Drops waiting work; its callers get an error.
     pub async fn stop(&self) {
-        for gate in [&self.drafting, &self.forming, &self.arriving] {
+        for gate in [&self.drafting, &self.forming, &self.arriving, &self.sharing] {
             gate.close();
         }
         self.queue.close();
@@ -193,6 +259,7 @@ impl MemoryPool {
     ) -> Result<FormedMemory, Error> {
         let FormTask { ratio, begun, texts } = task;
         let ratio = self.check_ratio(ratio)?;
+        self.breaker.admit()?;
         let forming = async {
             let bytes: usize = texts.iter().map(|text| text.title.len() + text.text.len()).sum();
             let permit = self.forming.enter(bytes / TOKEN_BYTES + 1, deadline).await?;
@@ -212,6 +279,55 @@ impl MemoryPool {
             self.write(snapshot).await
         };
         within(deadline, "forming a memory", forming).await
+    }
+
+    /// Admits a share of a text of `tokens` tokens, until the permits are dropped. Other nodes wait
+    /// for it, so it does not wait behind memories that are formed here.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Exhausted`] if another memory is formed here, and
+    /// [`ErrorKind::Unavailable`] while the device fails.
+    pub(crate) fn admit_share(&self, tokens: usize) -> Result<[Permit; 2], Error> {
+        self.breaker.admit()?;
+        let share = self.sharing.try_enter(1)?;
+        if self.forming.in_use() > 0 {
+            let problem = "the memory model forms another memory; retry, or ask another encoder";
+            let busy = Error::new(ErrorKind::Exhausted, "RESOURCE_EXHAUSTED", problem);
+            return Err(busy.with_retry_after(RETRY_AFTER));
+        }
+        Ok([share, self.forming.try_enter(tokens)?])
+    }
+
+    /// Reads this node's share of a text. Its slots go into `outbox`.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::InvalidInput`] if the snapshot or the tokens cannot be read,
+    /// [`ErrorKind::Unavailable`] if another node or the device is lost, and
+    /// [`ErrorKind::DeadlineExceeded`].
+    pub(crate) async fn read_together(
+        &self,
+        text: ReadingTogether,
+        received: Received,
+        outbox: Outbox,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let ReadingTogether { snapshot, tokens, share, permits } = text;
+        let reading = async {
+            let begun = self.parse(snapshot).await?;
+            let (reply, receiver) = oneshot::channel();
+            self.queue.together(Together {
+                begun,
+                tokens,
+                share,
+                received,
+                outbox,
+                deadline,
+                reply,
+                permits,
+            });
+            receiver.await.unwrap_or_else(|_dropped| Err(lost()))
+        };
+        within(deadline, "reading a text together", reading).await
     }
 
     fn check_ratio(&self, ratio: u32) -> Result<usize, Error> {
@@ -293,6 +409,7 @@ impl MemoryPool {
         brought: Option<Brought>,
         deadline: Instant,
     ) -> Result<Option<DraftedClues>, Error> {
+        self.breaker.admit()?;
         let prompt = task.question.len() / TOKEN_BYTES + PROMPT_TOKENS;
         let slots = brought.as_ref().map_or(0, |brought| brought.snapshot.extent.slots());
         let tokens = drafts_of(task) * (prompt + self.settings.draft_tokens) + slots;
@@ -326,15 +443,23 @@ impl MemoryPool {
     async fn write(&self, snapshot: MemorySnapshot) -> Result<FormedMemory, Error> {
         let (tokens, slots) = (snapshot.extent.tokens as u64, snapshot.extent.slots() as u64);
         let (model, format) = (snapshot.fingerprint.clone(), self.format);
-        let (snapshot, _off) = blocking(move || {
+        let written = blocking(move || {
             // The model computed the numbers, so it is not the caller's fault if they are not
             // finite.
             snapshot.to_bytes(format).map_err(|error| {
                 let problem = "the memory model gave no usable memory";
-                Error::new(ErrorKind::Unavailable, "DEVICE_FAILED", problem).with_source(error)
+                Error::new(ErrorKind::Unavailable, DEVICE_FAILED, problem).with_source(error)
             })
         })
-        .await?;
+        .await;
+        let (snapshot, _off) = written.map_err(|error| match error.reason() == DEVICE_FAILED {
+            true => {
+                let error = self.breaker.failed(error);
+                self.queue.look();
+                error
+            }
+            false => error,
+        })?;
         Ok(FormedMemory { model, snapshot, tokens, slots })
     }
 }

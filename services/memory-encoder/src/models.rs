@@ -57,8 +57,9 @@ impl Models {
 
     /// Makes `health` report the state of the devices.
     pub fn watch(&self, health: &Health) {
-        let Self { encoders, reranker, reader, .. } = self.clone();
+        let Self { encoders, memory, reranker, reader } = self.clone();
         health.watch(move || encoders.troubles());
+        health.watch(move || memory.iter().flat_map(|memory| memory.troubles()).collect());
         health.watch(move || reranker.troubles());
         health.watch(move || reader.troubles());
     }

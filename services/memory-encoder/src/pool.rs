@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use clew_core::{Embedding, Encoder, EncoderIdentity, Error, Priority, Span, TextKind};
 use clew_model::{EmbeddingModel, EncodedText, Scratch};
 use clew_runtime::tree::RunningPart;
-use clew_telemetry::{Trouble, child};
+use clew_telemetry::{Severity, Trouble, child};
 use tracing::Instrument;
 
 use crate::EncoderConfig;
@@ -37,6 +37,8 @@ impl Computes for EmbeddingModel {
         doing: "embedding",
         stage: "compute",
         span: |texts| tracing::info_span!("encode.compute", texts),
+        // Without embeddings there is neither search nor ingestion.
+        severity: Severity::NotReady,
     };
 
     fn name(&self) -> &str {
@@ -53,6 +55,10 @@ impl Computes for EmbeddingModel {
         scratch: &mut Scratch,
     ) -> Result<Vec<Embedding>, clew_model::Error> {
         self.embed(texts, scratch)
+    }
+
+    fn check(&self) -> Result<(), clew_model::Error> {
+        self.check()
     }
 }
 
@@ -96,7 +102,7 @@ impl EncoderPool {
         &self.model
     }
 
-    /// Returns the pool's troubles: a device that does not finish a batch.
+    /// Returns the troubles of the pool's devices: they fail, or one does not finish a batch.
     pub fn troubles(&self) -> Vec<Trouble> {
         self.devices.troubles()
     }

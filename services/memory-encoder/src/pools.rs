@@ -188,6 +188,11 @@ impl EncoderPools {
         self.pools().flat_map(EncoderPool::troubles).collect()
     }
 
+    /// Returns whether the devices of all models take work.
+    pub fn take_work(&self) -> bool {
+        self.troubles().is_empty()
+    }
+
     /// Returns the devices' nodes for the tree of running parts.
     pub fn nodes(&self) -> Vec<RunningPart> {
         self.pools().map(EncoderPool::node).collect()

@@ -37,9 +37,26 @@ pub(crate) struct Batch<T, R> {
 }
 
 impl<T, R> Batch<T, R> {
+    /// Tells the caller that the batch is not computed, and why.
+    pub fn refuse(self, refusal: Error) {
+        // Fails if the caller left meanwhile; then nobody needs the refusal.
+        drop(self.reply.send((Instant::now(), Err(refusal))));
+    }
+
     fn waited_too_long(&self) -> bool {
         self.waits_until.is_some_and(|until| Instant::now() > until)
     }
+}
+
+/// What a thread does next.
+#[derive(Debug)]
+pub(crate) enum Next<T, R> {
+    /// It computes a batch whose caller still waits.
+    Batch(Batch<T, R>),
+    /// The time has come until which it was to wait.
+    Time,
+    /// It ends: the queue is closed, or the thread is stopped.
+    End,
 }
 
 /// Queue that any number of threads take from. The permits of its batches bound its length.
@@ -50,27 +67,6 @@ pub(crate) struct Queue<T, R> {
     waiting: Mutex<Waiting<T, R>>,
     changed: Condvar,
     busy_nanos: AtomicU64,
-    /// Start times of the batches that are being computed.
-    computing: Computing,
-}
-
-/// Start times of the batches that are being computed.
-type Computing = Mutex<Vec<Instant>>;
-
-/// Guard of a batch that is being computed, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Computed<'a> {
-    computing: &'a Computing,
-    began: Instant,
-}
-
-impl Drop for Computed<'_> {
-    fn drop(&mut self) {
-        let mut computing = hold(self.computing);
-        if let Some(place) = computing.iter().position(|began| *began == self.began) {
-            computing.swap_remove(place);
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -89,7 +85,6 @@ impl<T, R> Queue<T, R> {
             waiting: Mutex::new(Waiting { interactive, bulk, closed: false }),
             changed: Condvar::new(),
             busy_nanos: AtomicU64::new(0),
-            computing: Mutex::default(),
         }
     }
 
@@ -107,27 +102,38 @@ impl<T, R> Queue<T, R> {
         self.changed.notify_one();
     }
 
-    /// Returns the next batch whose caller still waits. Blocks until there is one. Returns `None`
-    /// once the queue is closed or `stopped` returns true.
-    pub fn next(&self, stopped: &dyn Fn() -> bool) -> Option<Batch<T, R>> {
+    /// Waits for a batch, until `until` at the longest.
+    pub fn next(&self, until: Option<Instant>, stopped: &dyn Fn() -> bool) -> Next<T, R> {
         let mut waiting = self.lock();
         loop {
             if waiting.closed || stopped() {
-                return None;
+                return Next::End;
             }
-            let next = waiting.interactive.pop_front().or_else(|| waiting.bulk.pop_front());
-            match next {
-                Some(batch) if batch.reply.is_closed() => {}
-                Some(batch) if batch.waited_too_long() => {
-                    let refusal = Error::exhausted(self.name, RETRY_AFTER);
-                    // Fails if the caller left meanwhile; then nobody needs the refusal.
-                    drop(batch.reply.send((Instant::now(), Err(refusal))));
-                }
-                Some(batch) => return Some(batch),
-                None => {
-                    waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-                }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Next::Time;
             }
+            waiting = match (waiting.pop(), left) {
+                (Some(batch), _) if batch.reply.is_closed() => waiting,
+                (Some(batch), _) if batch.waited_too_long() => {
+                    batch.refuse(Error::exhausted(self.name, RETRY_AFTER));
+                    waiting
+                }
+                (Some(batch), _) => return Next::Batch(batch),
+                (None, None) => self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+                (None, Some(left)) => {
+                    let waited = self.changed.wait_timeout(waiting, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Refuses all waiting batches.
+    pub fn refuse(&self, refusal: &Error) {
+        let mut waiting = self.lock();
+        while let Some(batch) = waiting.pop() {
+            batch.refuse(refusal.again());
         }
     }
 
@@ -135,17 +141,6 @@ impl<T, R> Queue<T, R> {
     pub fn record_busy(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.busy_nanos.fetch_add(nanos, Ordering::Relaxed);
-    }
-
-    /// Registers a batch that a thread begins to compute.
-    pub fn begin(&self, began: Instant) -> Computed<'_> {
-        hold(&self.computing).push(began);
-        Computed { computing: &self.computing, began }
-    }
-
-    /// Returns the longest time that any current batch has been computed.
-    pub fn longest(&self) -> Option<Duration> {
-        hold(&self.computing).iter().min().map(Instant::elapsed)
     }
 
     /// Returns the time spent computing, over all threads.
@@ -168,14 +163,16 @@ impl<T, R> Queue<T, R> {
         self.wake();
     }
 
+    // No code that can panic runs under the lock, so a poisoned one holds a valid queue.
     fn lock(&self) -> MutexGuard<'_, Waiting<T, R>> {
-        hold(&self.waiting)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// No code that can panic runs under a lock, so a poisoned one holds a valid queue.
-fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
+impl<T, R> Waiting<T, R> {
+    fn pop(&mut self) -> Option<Batch<T, R>> {
+        self.interactive.pop_front().or_else(|| self.bulk.pop_front())
+    }
 }
 
 #[cfg(test)]
@@ -196,6 +193,14 @@ mod tests {
         (Batch { texts, reply, permit, waits_until, span, waiting, since }, receiver)
     }
 
+    /// Returns the token of the next batch.
+    fn next(queue: &Queue<EncodedText, Embedding>) -> Option<u32> {
+        match queue.next(None, &|| false) {
+            Next::Batch(batch) => Some(batch.texts[0].ids[0]),
+            Next::Time | Next::End => None,
+        }
+    }
+
     #[test]
     fn who_waited_too_long_is_refused_when_its_turn_comes() {
         let gate = Gate::new("queue", 10, Duration::ZERO);
@@ -203,9 +208,9 @@ mod tests {
         let (late, mut refused) = batch(&gate, 1);
         let waits_until = Instant::now().checked_sub(Duration::from_millis(1));
         queue.push(Batch { waits_until, ..late }, Priority::Interactive);
-        let (next, _receiver) = batch(&gate, 2);
-        queue.push(next, Priority::Bulk);
-        assert_eq!(queue.next(&|| false).unwrap().texts[0].ids[0], 2);
+        let (waiting, _receiver) = batch(&gate, 2);
+        queue.push(waiting, Priority::Bulk);
+        assert_eq!(next(&queue), Some(2));
         let (_, answer) = refused.try_recv().unwrap();
         assert_eq!(answer.unwrap_err().kind(), clew_core::ErrorKind::Exhausted);
         assert_eq!(gate.in_use(), 0, "every permit came back");
@@ -223,11 +228,24 @@ mod tests {
             receivers.push(receiver);
         }
         receivers.remove(0);
-        let never = || false;
-        let order: Vec<u32> = (0..2).map(|_| queue.next(&never).unwrap().texts[0].ids[0]).collect();
-        assert_eq!(order, [3, 2]);
+        assert_eq!([next(&queue), next(&queue)], [Some(3), Some(2)]);
         assert_eq!(gate.in_use(), 0, "every permit came back");
         queue.close();
-        assert!(queue.next(&never).is_none());
+        assert_eq!(next(&queue), None);
+    }
+
+    #[test]
+    fn a_thread_that_has_to_check_its_device_waits_no_longer_than_until_then() {
+        let gate = Gate::new("queue", 10, Duration::ZERO);
+        let queue = Queue::new("the queue");
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert!(matches!(queue.next(Some(soon), &|| false), Next::Time));
+        assert!(Instant::now() >= soon);
+        let (waiting, mut refused) = batch(&gate, 1);
+        queue.push(waiting, Priority::Bulk);
+        assert!(matches!(queue.next(Some(soon), &|| false), Next::Time), "before any batch");
+        queue.refuse(&Error::internal("broken"));
+        assert_eq!(refused.try_recv().unwrap().1.unwrap_err().message(), "broken");
+        assert_eq!(gate.in_use(), 0, "every permit came back");
     }
 }

@@ -209,6 +209,7 @@ impl Computes for Reader {
         doing: "reading for answers",
         stage: "read.compute",
         span: |windows| tracing::info_span!("read.compute", windows),
+        severity: Severity::Degraded,
     };
 
     fn name(&self) -> &str {
@@ -225,6 +226,10 @@ impl Computes for Reader {
         scratch: &mut Scratch,
     ) -> Result<Vec<WindowScore>, clew_model::Error> {
         self.model.score_windows(windows, scratch)
+    }
+
+    fn check(&self) -> Result<(), clew_model::Error> {
+        self.model.check()
     }
 }
 

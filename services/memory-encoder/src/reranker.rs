@@ -9,7 +9,7 @@ use clew_core::{Error, NoReranker, Priority, Reranker, Scored, Violations};
 use clew_endpoint::{RerankConfig, RerankEndpoint};
 use clew_model::{EncodedPair, ModelOptions, Scratch};
 use clew_runtime::tree::RunningPart;
-use clew_telemetry::{Trouble, child};
+use clew_telemetry::{Severity, Trouble, child};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::Instrument;
@@ -156,6 +156,7 @@ impl Computes for CrossEncoder {
         doing: "reranking",
         stage: "rerank.compute",
         span: |pairs| tracing::info_span!("rerank.compute", pairs),
+        severity: Severity::Degraded,
     };
 
     fn name(&self) -> &str {
@@ -172,6 +173,10 @@ impl Computes for CrossEncoder {
         scratch: &mut Scratch,
     ) -> Result<Vec<f32>, clew_model::Error> {
         self.model.score_pairs(pairs, scratch)
+    }
+
+    fn check(&self) -> Result<(), clew_model::Error> {
+        self.model.check()
     }
 }
 

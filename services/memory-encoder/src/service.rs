@@ -1,6 +1,7 @@
 //! `EncoderService`: offers encoders to other nodes.
 
 mod memories;
+mod together;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -269,6 +270,7 @@ impl EncoderService for EncoderEndpoint {
     type DescribeStream = Responses<wire::DescribeResponse>;
     type EmbedStream = Responses<wire::EmbedResponse>;
     type FormMemoryStream = Responses<wire::FormMemoryResponse>;
+    type ReadTogetherStream = Responses<wire::ReadTogetherResponse>;
 
     async fn describe(
         &self,
@@ -327,6 +329,14 @@ impl EncoderService for EncoderEndpoint {
         request: Request<Streaming<wire::FormMemoryRequest>>,
     ) -> Result<Response<Self::FormMemoryStream>, Status> {
         Ok(Response::new(memories::form(Arc::clone(self.memory()?), request)))
+    }
+
+    async fn read_together(
+        &self,
+        request: Request<Streaming<wire::ReadTogetherRequest>>,
+    ) -> Result<Response<Self::ReadTogetherStream>, Status> {
+        let reading = together::read(Arc::clone(self.memory()?), request).await;
+        reading.map(Response::new).map_err(|error| memories::refused(&error))
     }
 
     async fn describe_reranker(

@@ -163,6 +163,14 @@ impl Extent {
         is_read && is_remembered && sinks.contains(&self.sink) && open.eq(self.open.iter().copied())
     }
 
+    /// Returns whether the next token begins a window behind slots that do not change any more.
+    pub(super) fn is_between_windows(&self, settings: &MemoryModelSettings) -> bool {
+        let is_in_sink = self.tokens < self.uncompressed.first;
+        // The first rows of each read replace the sink as long as there is no memory.
+        let replaces_sink = settings.sink > 0 && self.uncompressed.first == 0 && self.memory == 0;
+        self.open.is_empty() && !is_in_sink && !replaces_sink
+    }
+
     /// Takes as many of `tokens`, at least one, as one window has room for, and returns the rows to
     /// compute for them. Counts the slots that stay, so that the next rows may be laid out at once.
     pub(super) fn read(

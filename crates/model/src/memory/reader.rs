@@ -1,6 +1,6 @@
 //! Memory model with its tokenizer: reads documents, and drafts clues from what it has read.
 
-use clew_core::{ChatMessage, ChatRole, Sampling};
+use clew_core::{ChatMessage, ChatRole, MemoryText, Sampling};
 use clew_tokenizer::SpecialTokens;
 
 use super::prompts::{Draft, Prompts};
@@ -11,9 +11,6 @@ use crate::language::Language;
 use crate::sampler::Sampler;
 use crate::{Error, LanguageModelOptions};
 
-/// Number of tokens between two calls of the callback, about those of one pass, so that a waiting
-/// caller waits for one pass at most.
-const TOKENS_AT_ONCE: usize = 4096;
 /// Placeholder for the document, to find the template's text around it.
 const TEXT: &str = "\u{E000}";
 
@@ -53,6 +50,11 @@ pub struct Drafted {
 
 /// Callback that takes a number of tokens and returns whether to go on.
 pub type GoOn<'a> = dyn FnMut(usize) -> bool + 'a;
+
+/// Callback that may read whole windows of a text together with other nodes
+/// ([`MemoryModel::read_together`]). Returns the memory behind them, or `None` if this node is to
+/// read them alone.
+pub type Together<'a> = dyn FnMut(&MemoryState, &[u32]) -> Result<Option<MemoryState>, Error> + 'a;
 
 impl MemoryReader {
     /// Loads a model folder in Hugging Face layout, with `prompts`; see [`Prompts::choose`].
@@ -138,26 +140,28 @@ impl MemoryReader {
             found: ratio.to_string(),
         })?;
         let mut memory = self.model.memory(ratios.schedule(0));
-        self.feed(&mut memory, &self.before, &mut |_| true)?;
+        self.feed(&mut memory, &self.before, &mut |_, _| Ok(None), &mut |_| true)?;
         Ok(memory)
     }
 
-    /// Reads a document, and returns its number of tokens. `go_on` gets the number of tokens that
-    /// were read since its last call. If it returns false, the result is `None` and the memory
-    /// holds a part of the document.
+    /// Reads documents, one after the other. Windows may hold the end of one and the beginning of
+    /// the next. `go_on` gets the number of tokens that were read since its last call, which are
+    /// those of one pass, so that a waiting caller waits for one pass at most. If it returns false,
+    /// the result is false and the memory holds a part of the documents. `together` gets the whole
+    /// windows of all documents.
     ///
     /// # Errors
-    /// Returns [`Error::Device`] if the device fails; the memory is then unusable.
+    /// Returns [`Error::Device`] if the device fails, and the errors of `together`; the memory is
+    /// then unusable.
     pub fn read(
         &self,
         memory: &mut MemoryState,
-        title: &str,
-        text: &str,
+        documents: &[MemoryText],
+        together: &mut Together<'_>,
         go_on: &mut GoOn<'_>,
-    ) -> Result<Option<usize>, Error> {
-        let tokens = self.as_read(title, text);
-        let is_whole = self.feed(memory, &tokens, go_on)?;
-        Ok(is_whole.then_some(tokens.len()))
+    ) -> Result<bool, Error> {
+        let tokens = documents.iter().flat_map(|text| self.as_read(&text.title, &text.text));
+        self.feed(memory, &tokens.collect::<Vec<u32>>(), together, go_on)
     }
 
     /// Prepares a memory for questions. [`MemoryReader::draft`] reads from it, and no document can
@@ -166,7 +170,7 @@ impl MemoryReader {
     /// # Errors
     /// Returns [`Error::Device`] if the device fails.
     pub fn ready(&self, mut memory: MemoryState) -> Result<MemoryState, Error> {
-        self.feed(&mut memory, &self.after, &mut |_| true)?;
+        self.feed(&mut memory, &self.after, &mut |_, _| Ok(None), &mut |_| true)?;
         self.model.prepare(&mut memory);
         Ok(memory)
     }
@@ -214,20 +218,28 @@ impl MemoryReader {
         Ok(drafts.into_iter().map(|draft| draft.end(self)).collect())
     }
 
+    /// Reads tokens in three parts: the end of the open window, whole windows, and the beginning of
+    /// a window. No pass belongs to two of them. So the memory is the same, bit by bit on a
+    /// processor, whether or not the whole windows are read together with other nodes.
     fn feed(
         &self,
         memory: &mut MemoryState,
         tokens: &[u32],
+        together: &mut Together<'_>,
         go_on: &mut GoOn<'_>,
     ) -> Result<bool, Error> {
-        for tokens in tokens.chunks(TOKENS_AT_ONCE) {
-            let wanted = WantedLogits::Nothing;
-            self.model.read(&mut [MemoryInput { memory, tokens, wanted }])?;
-            if !go_on(tokens.len()) {
-                return Ok(false);
-            }
+        let whole = self.model.whole_windows(memory, tokens);
+        let (begin, end) = (&tokens[..whole.start], &tokens[whole.end..]);
+        if !self.model.read_by_passes(memory, begin, go_on)? {
+            return Ok(false);
         }
-        Ok(true)
+        let windows = &tokens[whole];
+        match together(memory, windows)? {
+            Some(read) => *memory = read,
+            None if !self.model.read_by_passes(memory, windows, go_on)? => return Ok(false),
+            None => {}
+        }
+        self.model.read_by_passes(memory, end, go_on)
     }
 }
 

@@ -38,6 +38,7 @@ use serde_json::Value;
 use self::data::Making;
 use self::gradients::added;
 use self::parameters::Parameters;
+use super::cache::Growing;
 use super::{MemoryInput, MemoryModel, Pass, RatioSchedule, Uncompressed};
 use crate::decoder::WantedLogits;
 use crate::decoder::cores::Cores;
@@ -223,13 +224,15 @@ impl Training {
             let model = &self.model;
             let read = sequence.tokens.len() - rest.len();
             let begin = memory.extent.sink + memory.extent.memory;
-            let mut pass = Pass { of: 0, begin, rows: Vec::new(), wanted: WantedLogits::All };
-            pass.take(&mut memory.extent, &mut rest, rows, model.memory_id(), &model.settings);
+            let pass_rows = model.next_pass(&mut memory.extent, &mut rest, rows);
+            let pass = Pass { of: 0, begin, rows: pass_rows, wanted: WantedLogits::All };
             let growing = memory.layers.iter().map(|layer| layer.begin(&model.layers));
-            let mut growing = vec![growing.collect()];
+            let mut growing: Vec<Growing> = growing.collect();
             let passes = [pass];
-            let states = model.forward(&passes, &mut growing);
-            for (layer, growing) in memory.layers.iter_mut().zip(growing.into_iter().flatten()) {
+            let states = model.forward(&passes, &mut |_, layer, window| {
+                growing[layer].attend(&model.layers, window)
+            });
+            for (layer, growing) in memory.layers.iter_mut().zip(growing) {
                 layer.end(growing);
                 layer.detach();
             }

@@ -1,6 +1,7 @@
 //! Conversions of the messages of `clew.encoder.v1`.
 
 mod reader;
+mod together;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::encoder::v1 as wire;
 use crate::status::{code_of, kind_of, reason_from_wire};
 
 pub use reader::{READ_BYTES, read_from_wire, read_to_wire, reading_from_wire, reading_to_wire};
+pub use together::{IncomingSlots, LayerSlots, slots_to_wire, tokens_to_wire};
 
 /// Maximum bytes of one text of a batch.
 pub const TEXT_BYTES: usize = 1 << 20;

@@ -230,6 +230,90 @@ pub struct FormedMemory {
     #[prost(uint64, tag = "4")]
     pub snapshot_bytes: u64,
 }
+/// One message of the ReadTogether request stream.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadTogetherRequest {
+    /// Part of what is read together: how, then the memory, then the text, then slots.
+    #[prost(oneof = "read_together_request::Payload", tags = "1, 2, 3, 4")]
+    pub payload: ::core::option::Option<read_together_request::Payload>,
+}
+/// Nested message and enum types in `ReadTogetherRequest`.
+pub mod read_together_request {
+    /// Part of what is read together: how, then the memory, then the text, then slots.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Payload {
+        /// First message: how the text is read.
+        #[prost(message, tag = "1")]
+        Begin(super::BeginReading),
+        /// Next part of the snapshot, at most 1 MiB.
+        #[prost(bytes, tag = "2")]
+        SnapshotPart(::prost::bytes::Bytes),
+        /// Next tokens of the text, after the snapshot.
+        #[prost(message, tag = "3")]
+        Tokens(super::TextTokens),
+        /// Next part of slots of another node, after the text.
+        #[prost(message, tag = "4")]
+        Slots(super::SlotsPart),
+    }
+}
+/// How nodes read a text together, and what the server's share of it is.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BeginReading {
+    /// Fingerprint of the model, as DescribeMemory returns it.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+    /// Bytes of one token that is kept, which differ if the server computes in another number format.
+    #[prost(uint64, tag = "2")]
+    pub slot_bytes: u64,
+    /// Number of the server, from 1. The client is number 0.
+    #[prost(uint32, tag = "3")]
+    pub own: u32,
+    /// Number of nodes, 2 to 64. A pass is computed by the node with the number that remains when its own number, which
+    /// counts from 0, is divided by this one.
+    #[prost(uint32, tag = "4")]
+    pub nodes: u32,
+    /// Rows that a pass computes at once, 1 to 65,536. The layout of the passes depends on it.
+    #[prost(uint32, tag = "5")]
+    pub pass_rows: u32,
+    /// Bytes of the snapshot of the memory before the text, 1 to 32 GiB.
+    #[prost(uint64, tag = "6")]
+    pub snapshot_bytes: u64,
+    /// Tokens of the text, 1 to 67,108,864.
+    #[prost(uint64, tag = "7")]
+    pub tokens: u64,
+}
+/// Tokens of a text.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TextTokens {
+    /// Ids of the next tokens, 1 to 200,000.
+    #[prost(uint32, repeated, tag = "1")]
+    pub tokens: ::prost::alloc::vec::Vec<u32>,
+}
+/// Part of the slots that a pass adds to the memory in one layer. The parts of the slots of one pass and layer follow
+/// each other.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SlotsPart {
+    /// Number of the pass over the text, from 0.
+    #[prost(uint64, tag = "1")]
+    pub pass: u64,
+    /// Number of the layer, from 0.
+    #[prost(uint32, tag = "2")]
+    pub layer: u32,
+    /// Bytes of all parts: at most those of `pass_rows` slots and of two windows in one layer.
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+    /// Next part, at most 1 MiB, of the keys before rotation by positions and then of the values, each as
+    /// `\[kv_heads, slots, head_width\]` little-endian numbers of the model's format.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub part: ::prost::bytes::Bytes,
+}
+/// One message of the ReadTogether response stream.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadTogetherResponse {
+    /// Next part of slots of the server's passes.
+    #[prost(message, optional, tag = "1")]
+    pub slots: ::core::option::Option<SlotsPart>,
+}
 /// One message of the GenerateClues request stream.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GenerateCluesRequest {
@@ -661,6 +745,41 @@ pub mod encoder_service_client {
                 .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "FormMemory"));
             self.inner.streaming(req, path, codec).await
         }
+        /// Reads a text into a memory together with the client, which is an encoder of the same model, and with others that
+        /// the client calls. The nodes compute the passes over the text in rotation, and exchange the slots that each pass
+        /// adds in each layer. The client sends how the text is read, the memory before the text, the text, and then the slots
+        /// of those passes of other nodes that come before the server's last one. The server sends the headers of its response
+        /// when it accepts its share, which is after the first message. It streams the slots of its own passes, and ends the
+        /// stream after its last. The memory stays with the client. Fails as DescribeMemory does, with INVALID_ARGUMENT if the
+        /// model is another one or something does not fit, and with RESOURCE_EXHAUSTED if the server forms another memory.
+        pub async fn read_together(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::ReadTogetherRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ReadTogetherResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.encoder.v1.EncoderService/ReadTogether",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.encoder.v1.EncoderService", "ReadTogether"),
+                );
+            self.inner.streaming(req, path, codec).await
+        }
         /// Describes the reranker that scores passages here. Fails with FAILED_PRECONDITION and the reason NO_RERANKER if
         /// there is none.
         pub async fn describe_reranker(
@@ -863,6 +982,26 @@ pub mod encoder_service_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::FormMemoryRequest>>,
         ) -> std::result::Result<tonic::Response<Self::FormMemoryStream>, tonic::Status>;
+        /// Server streaming response type for the ReadTogether method.
+        type ReadTogetherStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ReadTogetherResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Reads a text into a memory together with the client, which is an encoder of the same model, and with others that
+        /// the client calls. The nodes compute the passes over the text in rotation, and exchange the slots that each pass
+        /// adds in each layer. The client sends how the text is read, the memory before the text, the text, and then the slots
+        /// of those passes of other nodes that come before the server's last one. The server sends the headers of its response
+        /// when it accepts its share, which is after the first message. It streams the slots of its own passes, and ends the
+        /// stream after its last. The memory stays with the client. Fails as DescribeMemory does, with INVALID_ARGUMENT if the
+        /// model is another one or something does not fit, and with RESOURCE_EXHAUSTED if the server forms another memory.
+        async fn read_together(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::ReadTogetherRequest>>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ReadTogetherStream>,
+            tonic::Status,
+        >;
         /// Describes the reranker that scores passages here. Fails with FAILED_PRECONDITION and the reason NO_RERANKER if
         /// there is none.
         async fn describe_reranker(
@@ -1162,6 +1301,54 @@ pub mod encoder_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FormMemorySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.encoder.v1.EncoderService/ReadTogether" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadTogetherSvc<T: EncoderService>(pub Arc<T>);
+                    impl<
+                        T: EncoderService,
+                    > tonic::server::StreamingService<super::ReadTogetherRequest>
+                    for ReadTogetherSvc<T> {
+                        type Response = super::ReadTogetherResponse;
+                        type ResponseStream = T::ReadTogetherStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::ReadTogetherRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EncoderService>::read_together(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadTogetherSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

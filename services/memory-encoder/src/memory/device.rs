@@ -1,15 +1,19 @@
 //! Work of a memory model's thread.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
 use clew_core::{Clues, Cost, DraftTask, DraftedClues, Error, Task};
 use clew_model::memory::{
-    Draft, DraftRequest, Drafted, MemoryReader, MemorySnapshot, MemoryState, drafted_lines,
+    Draft, DraftRequest, Drafted, GoOn, MemoryReader, MemorySnapshot, MemoryState, drafted_lines,
 };
+use clew_runtime::breaker::{Breaker, Computation, DEVICE_FAILED};
 
 use super::error::{lost, refused_snapshot};
-use super::queue::{Ask, Brought, Form, Queue, Work};
+use super::exchange::Streams;
+use super::peers::Peers;
+use super::queue::{Ask, Brought, Form, Queue, Together, Work};
 use super::ready::Ready;
 use super::settings::Settings;
 
@@ -21,6 +25,8 @@ pub(super) struct Device {
     pub reader: Arc<MemoryReader>,
     pub queue: Arc<Queue>,
     pub ready: Arc<Ready<MemoryState>>,
+    pub breaker: Arc<Breaker>,
+    pub peers: Arc<Peers>,
     pub settings: Settings,
 }
 
@@ -39,60 +45,174 @@ pub(super) fn drafts_of(task: &DraftTask) -> usize {
 }
 
 impl Device {
-    /// Works until the queue is closed or `stopped` returns true.
+    /// Works until the queue is closed or `stopped` returns true. While the device fails, refuses
+    /// work and checks the device.
     pub(super) fn work(&self, stopped: &dyn Fn() -> bool) {
-        while let Some(work) = self.queue.next(stopped) {
+        while let Some(work) = self.queue.next(self.breaker.next_check(), stopped) {
             match work {
                 Work::Draft(asks) => self.draft(asks, stopped),
                 Work::Form(form) => self.form(*form, stopped),
+                Work::Together(together) => self.read_together(*together, stopped),
+                Work::Check => self.breaker.check_if_due(|| self.check()),
                 #[cfg(test)]
                 Work::Panic => panic!("told to panic"),
             }
         }
     }
 
+    /// Checks that the device gives a likelihood for the first word of a draft.
+    fn check(&self) -> Result<(), Error> {
+        let window = self.reader.model().settings().window;
+        let memory = self.reader.ready(self.reader.begin(window)?)?;
+        let request = DraftRequest { draft: Draft::Questions, question: String::new() };
+        self.reader.draft(&memory, &[request], 1, &mut |_| true)?;
+        Ok(())
+    }
+
+    /// Runs a computation on the device. If the device fails in it, removes all memories that are
+    /// ready, which may be in any state.
+    fn run<T>(
+        &self,
+        compute: impl FnOnce(&Computation<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.breaker.run(compute).inspect_err(|error| {
+            if error.reason() == DEVICE_FAILED {
+                self.ready.clear();
+            }
+        })
+    }
+
     fn form(&self, form: Form, stopped: &dyn Fn() -> bool) {
-        let formed = self.try_form(&form, stopped);
+        let formed = match self.breaker.admit() {
+            Ok(()) => self.run(|computation| self.try_form(&form, computation, stopped)),
+            Err(refusal) => Err(refusal),
+        };
         // Released first, so that a caller that has the reply finds room.
         drop(form.permit);
         // Fails if the caller left meanwhile; then nobody needs the memory.
         drop(form.reply.send(formed));
     }
 
-    fn try_form(&self, form: &Form, stopped: &dyn Fn() -> bool) -> Result<MemorySnapshot, Error> {
+    fn try_form(
+        &self,
+        form: &Form,
+        computation: &Computation<'_>,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<MemorySnapshot, Error> {
         let mut memory = match &form.begun {
             Some(begun) => self.reader.model().restore(begun).map_err(refused_snapshot)?,
             None => self.reader.begin(form.ratio)?,
         };
-        let mut read = 0;
-        for text in &form.texts {
-            let mut go_on = |tokens: usize| {
-                read += tokens as u64;
-                form.progress.send_replace(read);
-                while let Some(asks) = self.queue.asks() {
-                    self.draft(asks, stopped);
+        let read = Cell::new(0);
+        let meanwhile = || {
+            self.draft_waiting(computation, stopped);
+            form.is_wanted() && !stopped()
+        };
+        let go_on = |tokens: usize| {
+            read.set(read.get() + tokens as u64);
+            form.progress.send_replace(read.get());
+            meanwhile()
+        };
+        let mut together = |memory: &MemoryState, tokens: &[u32]| {
+            let before = read.get();
+            match self.lead(memory, tokens, form, &meanwhile, &mut |tokens| go_on(tokens)) {
+                Err(error @ clew_model::Error::Exchange { .. })
+                    if form.is_wanted() && !stopped() =>
+                {
+                    // A loss costs time, and the memory is as it was.
+                    tracing::info!(%error, "texts are read without other encoders");
+                    read.set(before);
+                    Ok(None)
                 }
-                form.is_wanted() && !stopped()
-            };
-            let whole = self.reader.read(&mut memory, &text.title, &text.text, &mut go_on)?;
-            match whole {
-                Some(_tokens) => {}
-                None if stopped() => return Err(lost()),
-                None => return Err(Error::deadline("reading texts into a memory")),
+                led => led,
             }
+        };
+        let mut go_on = |tokens| go_on(tokens);
+        match self.reader.read(&mut memory, &form.texts, &mut together, &mut go_on)? {
+            true => {}
+            false if stopped() => return Err(lost()),
+            false => return Err(Error::deadline("reading texts into a memory")),
         }
         Ok(self.reader.model().save(&memory)?)
     }
 
+    /// Reads whole windows together with other nodes. Returns the memory behind them, or `None` if
+    /// they are to be read here alone.
+    fn lead(
+        &self,
+        memory: &MemoryState,
+        tokens: &[u32],
+        form: &Form,
+        meanwhile: &dyn Fn() -> bool,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<Option<MemoryState>, clew_model::Error> {
+        let model = self.reader.model();
+        match self.peers.gather(model, memory, tokens, form.deadline)? {
+            Some(group) => group.read(model, memory, tokens, meanwhile, go_on),
+            None => Ok(None),
+        }
+    }
+
+    fn read_together(&self, together: Together, stopped: &dyn Fn() -> bool) {
+        let read = match self.breaker.admit() {
+            Ok(()) => {
+                self.run(|computation| self.try_read_together(&together, computation, stopped))
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let Together { reply, permits, outbox, .. } = together;
+        // Released first, so that a caller that has the reply finds room.
+        drop((permits, outbox));
+        // Fails if the caller left meanwhile; then nobody needs the slots.
+        drop(reply.send(read));
+    }
+
+    fn try_read_together(
+        &self,
+        together: &Together,
+        computation: &Computation<'_>,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<(), Error> {
+        let model = self.reader.model();
+        let memory = model.restore(&together.begun).map_err(refused_snapshot)?;
+        let meanwhile = || {
+            self.draft_waiting(computation, stopped);
+            together.is_wanted() && !stopped()
+        };
+        let Together { tokens, share, received, outbox, .. } = together;
+        let outboxes = std::slice::from_ref(outbox);
+        let mut streams = Streams { received, outboxes, meanwhile: &meanwhile };
+        model.read_together(&memory, tokens, *share, &mut streams, &mut |_| meanwhile())?;
+        Ok(())
+    }
+
+    /// Drafts for the questions that wait.
+    fn draft_waiting(&self, computation: &Computation<'_>, stopped: &dyn Fn() -> bool) {
+        computation.goes_on();
+        while let Some(asks) = self.queue.asks() {
+            self.draft(asks, stopped);
+            computation.goes_on();
+        }
+    }
+
     /// Drafts for questions about one memory, side by side.
     fn draft(&self, mut asks: Vec<Ask>, stopped: &dyn Fn() -> bool) {
+        if let Err(refusal) = self.breaker.admit() {
+            for ask in asks {
+                answer(ask, Err(refusal.again()));
+            }
+            return;
+        }
         let Some(memory) = self.memory(&mut asks) else {
             for ask in asks {
                 answer(ask, Ok(None));
             }
             return;
         };
-        let together = self.try_draft(&memory, &asks, stopped);
+        let draft = |asks: &[Ask]| {
+            self.run(|computation| self.try_draft(&memory, asks, computation, stopped))
+        };
+        let together = draft(&asks);
         match together {
             Ok(drafted) => {
                 for (ask, clues) in asks.into_iter().zip(drafted) {
@@ -104,7 +224,7 @@ impl Device {
             // A question that fails must not fail the others.
             Err(_) if asks.len() > 1 => {
                 for ask in asks {
-                    let alone = self.try_draft(&memory, std::slice::from_ref(&ask), stopped);
+                    let alone = draft(std::slice::from_ref(&ask));
                     self.answer_alone(ask, alone);
                 }
             }
@@ -135,7 +255,7 @@ impl Device {
         }
         while let Some(at) = asks.iter().position(|ask| ask.brought.is_some()) {
             let Some(Brought { snapshot, flight }) = asks[at].brought.take() else { break };
-            let made = self.make_ready(&key, &snapshot);
+            let made = self.run(|_| self.make_ready(&key, &snapshot));
             drop(flight);
             match made {
                 Ok(memory) => return Some(memory),
@@ -164,6 +284,7 @@ impl Device {
         &self,
         memory: &MemoryState,
         asks: &[Ask],
+        computation: &Computation<'_>,
         stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<DraftedClues>, Error> {
         let requests = asks.iter().flat_map(|ask| {
@@ -173,7 +294,10 @@ impl Device {
                 .map(|draft| DraftRequest { draft: *draft, question: question.clone() })
         });
         let requests: Vec<DraftRequest> = requests.collect();
-        let mut go_on = |_: usize| !stopped() && asks.iter().any(Ask::is_wanted);
+        let mut go_on = |_: usize| {
+            computation.goes_on();
+            !stopped() && asks.iter().any(Ask::is_wanted)
+        };
         let most = self.settings.draft_tokens;
         let mut drafted = self.reader.draft(memory, &requests, most, &mut go_on)?.into_iter();
         Ok(asks.iter().map(|ask| clues(&ask.draft, &mut drafted)).collect())

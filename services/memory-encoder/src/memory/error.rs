@@ -8,7 +8,10 @@ pub(super) fn lost() -> Error {
     Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem)
 }
 
-/// Returns the error of a memory that cannot be read.
+/// Returns the error of a memory that cannot be read, or of a device that failed to take it.
 pub(super) fn refused_snapshot(error: clew_model::Error) -> Error {
-    Error::invalid("snapshot", error.to_string()).with_source(error)
+    match error {
+        clew_model::Error::Device { .. } => error.into(),
+        _ => Error::invalid("snapshot", error.to_string()).with_source(error),
+    }
 }

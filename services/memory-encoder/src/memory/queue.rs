@@ -5,10 +5,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use clew_core::{DraftTask, DraftedClues, Error, MemoryText};
-use clew_model::memory::MemorySnapshot;
+use clew_model::memory::{MemorySnapshot, Share};
 use clew_runtime::admission::Permit;
 use tokio::sync::{oneshot, watch};
 
+use super::exchange::{Outbox, Received};
 use super::single_flight::Flight;
 
 /// Maximum number of questions that are asked of a memory side by side. Each has keys and values of
@@ -52,6 +53,21 @@ pub(super) struct Form {
     pub permit: Permit,
 }
 
+/// Share of a text that is read together with other nodes.
+#[derive(Debug)]
+pub(super) struct Together {
+    /// Memory before the text.
+    pub begun: MemorySnapshot,
+    pub tokens: Vec<u32>,
+    pub share: Share,
+    pub received: Received,
+    pub outbox: Outbox,
+    pub deadline: Instant,
+    /// Channel for the end. Closed if the caller gave up.
+    pub reply: oneshot::Sender<Result<(), Error>>,
+    pub permits: [Permit; 2],
+}
+
 /// Next work of the thread.
 #[derive(Debug)]
 pub(super) enum Work {
@@ -59,6 +75,10 @@ pub(super) enum Work {
     Draft(Vec<Ask>),
     /// Texts to read.
     Form(Box<Form>),
+    /// A share of a text, for which other nodes wait.
+    Together(Box<Together>),
+    /// A check of the device, if it is due.
+    Check,
     /// A panic, for tests only.
     #[cfg(test)]
     Panic,
@@ -75,7 +95,10 @@ pub(super) struct Queue {
 struct Waiting {
     asks: VecDeque<Ask>,
     forms: VecDeque<Box<Form>>,
+    together: VecDeque<Box<Together>>,
     closed: bool,
+    /// Whether the thread has to look if a check of its device is due.
+    looks: bool,
     #[cfg(test)]
     panics: bool,
 }
@@ -88,6 +111,13 @@ impl Ask {
 }
 
 impl Form {
+    /// Returns whether a caller still waits for it.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.reply.is_closed() && Instant::now() < self.deadline
+    }
+}
+
+impl Together {
     /// Returns whether a caller still waits for it.
     pub(super) fn is_wanted(&self) -> bool {
         !self.reply.is_closed() && Instant::now() < self.deadline
@@ -115,13 +145,27 @@ impl Queue {
         }
     }
 
-    /// Returns the next work. Blocks until there is some. Returns `None` once the queue is closed
-    /// or `stopped` returns true.
-    pub(super) fn next(&self, stopped: &dyn Fn() -> bool) -> Option<Work> {
+    /// Adds a share of a text, as [`Self::ask`] adds a question.
+    pub(super) fn together(&self, together: Together) {
+        let mut waiting = self.lock();
+        if !waiting.closed {
+            waiting.together.push_back(Box::new(together));
+            drop(waiting);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Returns the next work. Blocks until there is some, until `until` at the longest. Returns
+    /// `None` once the queue is closed or `stopped` returns true.
+    pub(super) fn next(&self, until: Option<Instant>, stopped: &dyn Fn() -> bool) -> Option<Work> {
         let mut waiting = self.lock();
         loop {
             if waiting.closed || stopped() {
                 return None;
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if std::mem::take(&mut waiting.looks) || left.is_some_and(|left| left.is_zero()) {
+                return Some(Work::Check);
             }
             #[cfg(test)]
             if std::mem::take(&mut waiting.panics) {
@@ -130,11 +174,21 @@ impl Queue {
             if let Some(asks) = waiting.asks() {
                 return Some(Work::Draft(asks));
             }
+            waiting.together.retain(|together| together.is_wanted());
+            if let Some(together) = waiting.together.pop_front() {
+                return Some(Work::Together(together));
+            }
             match waiting.forms.pop_front() {
                 Some(form) if form.is_wanted() => return Some(Work::Form(form)),
                 Some(_unwanted) => {}
                 None => {
-                    waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                    waiting = match left {
+                        None => self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+                        Some(left) => {
+                            let waited = self.changed.wait_timeout(waiting, left);
+                            waited.unwrap_or_else(PoisonError::into_inner).0
+                        }
+                    };
                 }
             }
         }
@@ -143,6 +197,12 @@ impl Queue {
     /// Takes waiting questions about one memory.
     pub(super) fn asks(&self) -> Option<Vec<Ask>> {
         self.lock().asks()
+    }
+
+    /// Has the thread look if a check of its device is due.
+    pub(super) fn look(&self) {
+        self.lock().looks = true;
+        self.wake();
     }
 
     /// Wakes the thread, so that it checks whether it is stopped.
@@ -156,6 +216,7 @@ impl Queue {
         waiting.closed = true;
         waiting.asks.clear();
         waiting.forms.clear();
+        waiting.together.clear();
         drop(waiting);
         self.wake();
     }
@@ -242,17 +303,21 @@ mod tests {
         replies.remove(0);
         let mut order = Vec::new();
         for _ in 0..3 {
-            order.push(match queue.next(&|| false).unwrap() {
+            order.push(match queue.next(None, &|| false).unwrap() {
                 Work::Draft(asks) => asks.into_iter().map(|ask| ask.draft.question).collect(),
                 Work::Form(_) => vec!["text".to_owned()],
-                Work::Panic => Vec::new(),
+                Work::Together(_) | Work::Check | Work::Panic => Vec::new(),
             });
         }
         assert_eq!(order, [vec!["1", "3"], vec!["2"], vec!["text"]]);
         assert_eq!(gate.in_use(), 0, "every permit came back");
         assert!(queue.asks().is_none());
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert!(matches!(queue.next(Some(soon), &|| false), Some(Work::Check)));
+        queue.look();
+        assert!(matches!(queue.next(None, &|| false), Some(Work::Check)));
         queue.close();
-        assert!(queue.next(&|| false).is_none());
+        assert!(queue.next(None, &|| false).is_none());
     }
 
     #[test]

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use clew_core::Error;
 use clew_model::memory::{MemoryReader, MemoryState};
+use clew_runtime::breaker::Breaker;
 use clew_runtime::supervise::{Line, start_child};
 use ractor::ActorCell;
 
 use super::device::Device;
+use super::peers::Peers;
 use super::queue::Queue;
 use super::ready::Ready;
 use super::settings::Settings;
@@ -18,6 +20,8 @@ pub(super) struct Worker {
     pub reader: Arc<MemoryReader>,
     pub queue: Arc<Queue>,
     pub ready: Arc<Ready<MemoryState>>,
+    pub breaker: Arc<Breaker>,
+    pub peers: Arc<Peers>,
     pub settings: Settings,
 }
 
@@ -35,6 +39,8 @@ impl Line for Worker {
             reader: Arc::clone(&self.reader),
             queue: Arc::clone(&self.queue),
             ready: Arc::clone(&self.ready),
+            breaker: Arc::clone(&self.breaker),
+            peers: Arc::clone(&self.peers),
             settings: self.settings,
         };
         let queue = Arc::clone(&self.queue);

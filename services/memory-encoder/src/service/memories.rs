@@ -253,7 +253,7 @@ fn check_announced(bytes: u64) -> Result<(), Error> {
 }
 
 /// Returns the next message of a client, or `None` at the end.
-async fn next<T>(
+pub(super) async fn next<T>(
     requests: &mut (impl Stream<Item = Result<T, Status>> + Unpin),
 ) -> Result<Option<T>, Error> {
     let next = requests.next().await.transpose();

@@ -1,0 +1,335 @@
+//! Tests of devices that fail, hang and panic on command, which no machine of ours does.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex};
+
+use clew_cluster::Role;
+use clew_node::{Node, NodeConfig, NodeServer};
+use clew_proto::encoder::v1::encoder_service_server::EncoderServiceServer;
+use clew_runtime::breaker::DEVICE_FAILED;
+use clew_telemetry::ProcessPhase;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tonic::server::NamedService;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use super::*;
+use crate::service::EncoderEndpoint;
+
+/// Maximum time that a test waits for an event.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// So long that it does not pass during a test.
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// Limits of a device that is checked often, and never counts as lost or hung.
+const PATIENT: BreakerLimits = BreakerLimits {
+    first_pause: Duration::from_millis(2),
+    longest_pause: Duration::from_millis(2),
+    lost: NEVER,
+    late: NEVER,
+    hung: NEVER,
+};
+
+/// Text that tells the device what to do.
+#[derive(Clone, Copy)]
+enum Order {
+    Double(u32),
+    Fail,
+    Panic,
+    /// Computes nothing until the device is released.
+    Hang,
+}
+
+/// Device that does what it is told, and passes checks while it is told so.
+struct Obedient {
+    passes: AtomicBool,
+    is_released: Mutex<bool>,
+    released: Condvar,
+}
+
+impl Obedient {
+    fn new() -> Arc<Self> {
+        let (is_released, released) = (Mutex::new(false), Condvar::new());
+        Arc::new(Self { passes: AtomicBool::new(true), is_released, released })
+    }
+
+    fn breaks(&self) {
+        self.passes.store(false, Ordering::SeqCst);
+    }
+
+    fn is_mended(&self) {
+        self.passes.store(true, Ordering::SeqCst);
+    }
+
+    fn release(&self) {
+        *self.is_released.lock().unwrap() = true;
+        self.released.notify_all();
+    }
+
+    fn out_of_memory() -> clew_model::Error {
+        clew_model::Error::Device { reason: "out of memory".to_owned() }
+    }
+}
+
+impl Computes for Obedient {
+    type Text = Order;
+    type Result = u32;
+
+    const NAMES: Names = Names {
+        part: "encoder",
+        queue: "the queue",
+        doing: "doubling",
+        stage: "compute",
+        span: |_| tracing::Span::none(),
+        severity: Severity::NotReady,
+    };
+
+    fn name(&self) -> &str {
+        "obedient"
+    }
+
+    fn tokens(_: &Order) -> usize {
+        1
+    }
+
+    fn compute(&self, orders: &[Order], _: &mut Scratch) -> Result<Vec<u32>, clew_model::Error> {
+        let mut results = Vec::new();
+        for order in orders {
+            match order {
+                Order::Double(number) => results.push(2 * number),
+                Order::Fail => return Err(Self::out_of_memory()),
+                Order::Panic => panic!("told to panic"),
+                Order::Hang => {
+                    let held = self.is_released.lock().unwrap();
+                    drop(self.released.wait_while(held, |released| !*released).unwrap());
+                    results.push(0);
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    fn check(&self) -> Result<(), clew_model::Error> {
+        match self.passes.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(Self::out_of_memory()),
+        }
+    }
+}
+
+async fn devices(
+    limits: BreakerLimits,
+    model: &Arc<Obedient>,
+    threads: usize,
+) -> Arc<Devices<Obedient>> {
+    let config = EncoderConfig { threads, ..EncoderConfig::default() };
+    Arc::new(Devices::start_within(limits, Arc::clone(model), &config).await.unwrap())
+}
+
+fn soon() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+async fn compute(devices: &Devices<Obedient>, order: Order) -> Result<Vec<u32>, Error> {
+    devices.compute(vec![order], Priority::Interactive, Instant::now(), soon()).await
+}
+
+fn severity(devices: &Devices<Obedient>) -> Option<Severity> {
+    devices.troubles().first().map(|trouble| trouble.severity)
+}
+
+/// Waits until `has_come` returns true.
+async fn until(has_come: impl AsyncFn() -> bool) {
+    let deadline = soon();
+    while !has_come().await {
+        assert!(Instant::now() < deadline, "it never came");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Checks that an error tells to come again.
+fn assert_refused(error: &Error) {
+    assert_eq!((error.kind(), error.reason()), (ErrorKind::Unavailable, DEVICE_FAILED));
+    assert!(error.is_retryable() && error.retry_after().is_some());
+    assert!(error.message().contains("out of memory"), "{error}");
+}
+
+#[tokio::test]
+async fn a_batch_that_is_too_large_costs_its_caller_a_retry_and_the_others_nothing() {
+    let model = Obedient::new();
+    let devices = devices(PATIENT, &model, 1).await;
+    for number in 0..20 {
+        assert_refused(&compute(&devices, Order::Fail).await.unwrap_err());
+        assert_eq!(compute(&devices, Order::Double(number)).await.unwrap(), [2 * number]);
+        assert!(devices.troubles().is_empty());
+    }
+    devices.stop().await;
+}
+
+#[tokio::test]
+async fn a_batch_that_panics_takes_no_other_with_it() {
+    let model = Obedient::new();
+    let devices = devices(PATIENT, &model, 2).await;
+    let other = tokio::spawn({
+        let devices = Arc::clone(&devices);
+        async move { compute(&devices, Order::Hang).await }
+    });
+    let panicked = compute(&devices, Order::Panic).await.unwrap_err();
+    assert_eq!((panicked.reason(), panicked.is_retryable()), (DEVICE_FAILED, true));
+    assert_eq!(compute(&devices, Order::Double(4)).await.unwrap(), [8]);
+    model.release();
+    assert_eq!(other.await.unwrap().unwrap(), [0]);
+    assert_eq!(devices.workers.restarts(), 0, "the threads go on");
+    devices.stop().await;
+}
+
+/// Serves an encoder service that takes work while `devices` do. Returns its node and its address.
+async fn serve(devices: &Arc<Devices<Obedient>>) -> (Arc<Node>, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let node = Node::join(NodeConfig::default(), [Role::Encoder], address).await.unwrap();
+    let node = Arc::new(node);
+    let mut server = NodeServer::new(&node).unwrap();
+    let service = EncoderEndpoint::new(Vec::new(), 1).service();
+    let (watched, served) = (Arc::clone(devices), Arc::clone(devices));
+    node.health().watch(move || watched.troubles());
+    server.add_while(service, move || served.troubles().is_empty());
+    node.health().enter(ProcessPhase::Serving);
+    let draining = node.draining();
+    // Never stopped: the sender lives as long as the task.
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(async move {
+        let _stop = stop;
+        server.serve(listener, draining, stopped).await
+    });
+    (node, format!("http://{address}"))
+}
+
+#[tokio::test]
+async fn devices_that_fail_are_out_of_service_until_they_pass_a_check() {
+    let (model, well) = (Obedient::new(), Obedient::new());
+    let failing = devices(PATIENT, &model, 2).await;
+    let working = devices(PATIENT, &well, 1).await;
+    let (node, address) = serve(&failing).await;
+    let channel = tonic::transport::Endpoint::from_shared(address).unwrap().connect_lazy();
+    let client = HealthClient::new(channel);
+    let name = EncoderServiceServer::<EncoderEndpoint>::NAME.to_owned();
+    let says = async |status: ServingStatus| {
+        let request = HealthCheckRequest { service: name.clone() };
+        client.clone().check(request).await.unwrap().into_inner().status() == status
+    };
+    until(async || says(ServingStatus::Serving).await).await;
+
+    model.breaks();
+    // They wait behind a batch that fails, and are not left waiting.
+    let together = (0..40).map(|_| compute(&failing, Order::Fail));
+    for refused in futures::future::join_all(together).await {
+        assert_refused(&refused.unwrap_err());
+    }
+    until(async || severity(&failing) == Some(Severity::NotReady)).await;
+    assert!(failing.troubles()[0].problem.starts_with("`obedient`: "));
+    assert_refused(&compute(&failing, Order::Double(1)).await.unwrap_err());
+    assert!(format!("{:?}", node.health()).contains("ready: false"));
+    until(async || says(ServingStatus::NotServing).await).await;
+    assert_eq!(compute(&working, Order::Double(3)).await.unwrap(), [6], "others serve meanwhile");
+    assert!(working.troubles().is_empty());
+
+    model.is_mended();
+    until(async || severity(&failing).is_none()).await;
+    assert_eq!(compute(&failing, Order::Double(5)).await.unwrap(), [10]);
+    assert!(format!("{:?}", node.health()).contains("ready: true"));
+    until(async || says(ServingStatus::Serving).await).await;
+    assert_eq!(failing.gate.in_use(), 0, "every permit came back");
+    failing.stop().await;
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn devices_that_never_pass_a_check_are_dead_at_last() {
+    let model = Obedient::new();
+    let limits = BreakerLimits { lost: Duration::from_millis(30), ..PATIENT };
+    let devices = devices(limits, &model, 1).await;
+    model.breaks();
+    assert_refused(&compute(&devices, Order::Fail).await.unwrap_err());
+    until(async || severity(&devices) == Some(Severity::Dead)).await;
+    assert_refused(&compute(&devices, Order::Double(1)).await.unwrap_err());
+    devices.stop().await;
+}
+
+#[tokio::test]
+async fn a_device_that_hangs_gets_no_more_work_and_what_waits_is_refused() {
+    let model = Obedient::new();
+    let limits = BreakerLimits { late: Duration::from_millis(30), ..PATIENT };
+    let devices = devices(limits, &model, 1).await;
+    let begin = |order| {
+        let devices = Arc::clone(&devices);
+        tokio::spawn(async move { compute(&devices, order).await })
+    };
+    let hanging = begin(Order::Hang);
+    until(async || severity(&devices) == Some(Severity::NotReady)).await;
+    let refused = compute(&devices, Order::Double(1)).await.unwrap_err();
+    assert_eq!((refused.reason(), refused.is_retryable()), (DEVICE_FAILED, true));
+    assert!(refused.message().contains("computes one batch"), "{refused}");
+    model.release();
+    assert_eq!(hanging.await.unwrap().unwrap(), [0]);
+    assert_eq!(compute(&devices, Order::Double(7)).await.unwrap(), [14]);
+    assert!(devices.troubles().is_empty());
+    devices.stop().await;
+}
+
+#[tokio::test]
+async fn what_waits_behind_a_hanging_batch_is_refused_with_the_next_caller() {
+    let model = Obedient::new();
+    let limits = BreakerLimits { late: Duration::from_millis(100), ..PATIENT };
+    let devices = devices(limits, &model, 1).await;
+    let begin = |order| {
+        let devices = Arc::clone(&devices);
+        tokio::spawn(async move { compute(&devices, order).await })
+    };
+    let hanging = begin(Order::Hang);
+    // If it comes too late to wait, it is refused as well.
+    let waiting = begin(Order::Double(1));
+    until(async || devices.gate.in_use() == 2 || waiting.is_finished()).await;
+    until(async || severity(&devices).is_some()).await;
+    let refused = compute(&devices, Order::Double(2)).await.unwrap_err();
+    assert_eq!(refused.reason(), DEVICE_FAILED);
+    assert_eq!(waiting.await.unwrap().unwrap_err().reason(), DEVICE_FAILED);
+    assert!(!hanging.is_finished());
+    model.release();
+    assert_eq!(hanging.await.unwrap().unwrap(), [0]);
+    devices.stop().await;
+}
+
+#[tokio::test]
+async fn a_device_that_never_goes_on_is_dead_at_last() {
+    let model = Obedient::new();
+    let limits = BreakerLimits {
+        late: Duration::from_millis(10),
+        hung: Duration::from_millis(30),
+        ..PATIENT
+    };
+    let devices = devices(limits, &model, 1).await;
+    let hanging = tokio::spawn({
+        let devices = Arc::clone(&devices);
+        async move { compute(&devices, Order::Hang).await }
+    });
+    until(async || severity(&devices) == Some(Severity::Dead)).await;
+    model.release();
+    hanging.await.unwrap().unwrap();
+    devices.stop().await;
+}
+
+#[test]
+fn groups_keep_the_budget_and_hold_every_text_once() {
+    let lengths = [5, 300, 7, 1, 90, 90, 64];
+    let groups = by_length(&lengths, 128);
+    let mut all: Vec<usize> = groups.iter().flatten().copied().collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..lengths.len()).collect::<Vec<_>>());
+    for group in &groups {
+        let tokens: usize = group.iter().map(|&i| lengths[i]).sum();
+        assert!(tokens <= 128 || group.len() == 1, "{group:?}");
+    }
+}
