@@ -143,8 +143,8 @@ gpu-measured: gpu-programs
 # With the whole workspace, because other features of the same dependencies would compile those once more.
 vulkan-test: setup ## Test the models on a GPU with a Vulkan driver, or on one in software, and try what `make gpu-day` does
 	@.setup/install vulkan
-	CLEW_TEST_DEVICE=vulkan:0 cargo test --workspace --features clew-model/wgpu --locked --example gpu_day \
-		$(addprefix --test=,$(DEVICE_TESTS)) -- --test-threads=2
+	cargo build --workspace --features clew-model/wgpu --locked --example gpu_day
+	CLEW_TEST_DEVICE=vulkan:0 cargo test --workspace --features clew-model/wgpu --locked $(addprefix --test=,$(DEVICE_TESTS)) -- --test-threads=2
 
 cuda-check: ## Compile all programs with CUDA, with Clippy as the compiler of our crates
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings CARGO_TARGET_DIR=target/cuda \

@@ -192,7 +192,7 @@ impl Decoder {
     /// [`Error::Device`] if the device fails; the sequences are then unusable.
     pub fn step(&self, steps: &mut [DecoderStep<'_>]) -> Result<Vec<Vec<f32>>, Error> {
         let Some(logits) = self.read(steps)? else { return Ok(Vec::new()) };
-        let logits = read_back(logits)?;
+        let logits = self.read_back(logits)?;
         Ok(logits.chunks_exact(self.layers.config.vocabulary).map(<[f32]>::to_vec).collect())
     }
 
@@ -208,9 +208,20 @@ impl Decoder {
         let unusable = logits.clone().is_finite().bool_not();
         let (best, at) = logits.mask_fill(unusable, f32::MIN).max_dim_with_indices(1);
         // A vocabulary is small enough for its indices to be exact in 32-bit floats.
-        let best = read_back(Tensor::cat(vec![best, at.float().cast(DType::F32)], 1))?;
+        let best = self.read_back(Tensor::cat(vec![best, at.float().cast(DType::F32)], 1))?;
         let token = |[best, at]: &[f32; 2]| (*best > f32::MIN).then_some(*at as u32);
         Ok(best.as_chunks::<2>().0.iter().map(token).collect())
+    }
+
+    /// Reads numbers from the device.
+    fn read_back(&self, numbers: Tensor<2>) -> Result<Vec<f32>, Error> {
+        numbers.try_into_vec_as::<f32>().map_err(|error| {
+            #[cfg(feature = "gpu")]
+            if let Some(pool) = &self.pool {
+                pool.lose();
+            }
+            Error::Device { reason: error.to_string() }
+        })
     }
 
     /// Returns whether the decoder is on a GPU.
@@ -251,8 +262,12 @@ impl Decoder {
         if let Some(pool) = &self.pool {
             let mut growths = Vec::with_capacity(steps.len());
             for step in &mut *steps {
-                let Kept::Paged(pages) = &mut step.sequence.0 else { return Err(foreign()) };
-                growths.push(paged::Growth { pages, tokens: step.tokens.len() });
+                match &mut step.sequence.0 {
+                    Kept::Paged(pages) if pages.are_of(pool) => {
+                        growths.push(paged::Growth { pages, tokens: step.tokens.len() });
+                    }
+                    Kept::Paged(_) | Kept::Own(_) => return Err(foreign()),
+                }
             }
             return Ok(self.layers.forward_rows(pieces, &mut pool.step(&mut growths)));
         }
@@ -305,15 +320,9 @@ impl Decoder {
     }
 }
 
-/// Reads numbers from the device.
-fn read_back(numbers: Tensor<2>) -> Result<Vec<f32>, Error> {
-    let numbers = numbers.try_into_vec_as::<f32>();
-    numbers.map_err(|error| Error::Device { reason: error.to_string() })
-}
-
 /// Returns the refusal of a sequence that another decoder created.
 #[cfg(feature = "gpu")]
 fn foreign() -> Error {
-    let reason = "a sequence belongs to a decoder on another device".to_owned();
+    let reason = "a sequence belongs to another decoder".to_owned();
     Error::Device { reason }
 }

@@ -4,7 +4,7 @@
 //! PagedAttention", section 4.2: a sequence has a table of pages, so that sequences of any length
 //! lie in one tensor without padding, and one kernel attends for all of them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use burn::backend::Dispatch;
 use burn::prelude::*;
@@ -36,6 +36,16 @@ struct State {
     /// Number of pages that the tensors have.
     pages: usize,
     free: Vec<usize>,
+    /// Number of times that the device failed and all pages were lost.
+    losses: u64,
+}
+
+impl State {
+    /// Drops what a device that failed may have left in any state.
+    fn lose(&mut self) {
+        self.layers.fill(None);
+        self.losses += 1;
+    }
 }
 
 /// Pages of one sequence. They return to the pool with it.
@@ -45,6 +55,8 @@ pub(super) struct Pages {
     pages: Vec<usize>,
     length: usize,
     capacity: usize,
+    /// Losses of the pool before the sequence began.
+    losses: u64,
 }
 
 /// New tokens of one sequence in a step.
@@ -66,14 +78,30 @@ impl Pool {
     pub(super) fn new(config: &DecoderConfig, device: &Device, dtype: DType) -> Option<Arc<Self>> {
         let DecoderConfig { heads, kv_heads, head_width: width, layers, .. } = *config;
         let shape = HeadShape { heads, kv_heads, width };
-        let state = State { layers: vec![None; layers], pages: 0, free: Vec::new() };
+        let state = State { layers: vec![None; layers], pages: 0, free: Vec::new(), losses: 0 };
         let pool = Self { shape, device: device.clone(), dtype, state: Mutex::new(state) };
         shape.fits().then(|| Arc::new(pool))
     }
 
     /// Returns an empty sequence of at most `capacity` tokens.
     pub(super) fn sequence(self: &Arc<Self>, capacity: usize) -> Pages {
-        Pages { pool: Arc::clone(self), pages: Vec::new(), length: 0, capacity }
+        let (pool, losses) = (Arc::clone(self), self.lock().losses);
+        Pages { pool, pages: Vec::new(), length: 0, capacity, losses }
+    }
+
+    /// Takes note that the device failed. Sequences that have begun can no longer be read.
+    pub(super) fn lose(&self) {
+        self.lock().lose();
+    }
+
+    /// Locks the state. A step that panicked may have left a layer without its pages.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| {
+            self.state.clear_poison();
+            let mut state = poisoned.into_inner();
+            state.lose();
+            state
+        })
     }
 
     /// Returns the function that stores and attends in each layer of a step.
@@ -81,7 +109,7 @@ impl Pool {
         &'a self,
         growths: &'a mut [Growth<'_>],
     ) -> impl FnMut(RowHeads<'_>) -> Tensor<2> + 'a {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         for Growth { pages, tokens } in &mut *growths {
             let wanted = (pages.length + *tokens).div_ceil(PAGE);
             while pages.pages.len() < wanted {
@@ -234,11 +262,21 @@ impl Pages {
         self.length
     }
 
+    /// Returns whether they are pages of this pool.
+    pub(super) fn are_of(&self, pool: &Arc<Pool>) -> bool {
+        Arc::ptr_eq(&self.pool, pool)
+    }
+
     /// Refuses more tokens than there is room for.
     ///
     /// # Errors
-    /// Returns [`Error::TooLong`] if they do not fit.
+    /// Returns [`Error::TooLong`] if they do not fit, and [`Error::Device`] if the device has
+    /// failed since the sequence began.
     pub(super) fn check_room(&self, tokens: usize) -> Result<(), Error> {
+        if self.pool.lock().losses != self.losses {
+            let reason = "the keys of the sequence were lost when it failed".to_owned();
+            return Err(Error::Device { reason });
+        }
         match self.capacity - self.length >= tokens {
             true => Ok(()),
             false => Err(Error::TooLong { tokens: self.length + tokens, most: self.capacity }),
@@ -253,7 +291,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        let mut state = self.pool.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.free.append(&mut self.pages);
+        let pages = std::mem::take(&mut self.pages);
+        self.pool.lock().free.extend(pages);
     }
 }
