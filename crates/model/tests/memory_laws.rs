@@ -6,8 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
-use std::path::Path;
-use std::sync::LazyLock;
+mod tiny_memories;
 
 use burn::tensor::DType;
 use clew_model::decoder::WantedLogits;
@@ -15,10 +14,11 @@ use clew_model::memory::{
     MemoryInput, MemoryModel, MemorySnapshot, MemoryState, Mix, RatioSchedule, Ratios, SlotData,
     SnapshotFormat, Uncompressed,
 };
-use clew_model::{DeviceChoice, Precision};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
+
+use crate::tiny_memories::{MODELS, model};
 
 /// Maximum difference of logits, whose standard deviation is 3, and of keys and values. The
 /// computation is the same, in another order of sums. A wrong mask or position is off by 1 and
@@ -32,31 +32,6 @@ const VOCABULARY: u32 = 52;
 fn cases(cases: u32) -> ProptestConfig {
     let rng_seed = RngSeed::Fixed(7);
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..Default::default() }
-}
-
-static MODELS: LazyLock<Vec<MemoryModel>> = LazyLock::new(|| {
-    let layouts = [
-        json!({}),
-        json!({"beacon_sink_size": 3}),
-        json!({"beacon_pos": "append"}),
-        json!({"beacon_pos": "append", "beacon_attn": "step-expansion"}),
-        json!({"beacon_pos": "append", "beacon_attn": "step-expansion", "beacon_attend_prev": false}),
-    ];
-    let models = ["qwen2", "mistral"].into_iter();
-    models.flat_map(|name| layouts.clone().map(|layout| model(name, &layout))).collect()
-});
-
-/// Returns a model of the repository with some settings changed.
-fn model(name: &str, settings: &Value) -> MemoryModel {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/memory").join(name);
-    let config = std::fs::read(folder.join("config.json")).unwrap();
-    let mut config: Value = serde_json::from_slice(&config).unwrap();
-    config.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
-    let changed = tempfile::tempdir().unwrap();
-    let file = "model.safetensors";
-    std::fs::copy(folder.join(file), changed.path().join(file)).unwrap();
-    std::fs::write(changed.path().join("config.json"), config.to_string()).unwrap();
-    MemoryModel::load(changed.path(), DeviceChoice::Cpu, Precision::Float32, 1).unwrap()
 }
 
 /// Text, and how it is read.

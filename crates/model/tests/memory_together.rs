@@ -5,22 +5,24 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
-use std::path::Path;
+mod tiny_memories;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clew_model::Error;
 use clew_model::decoder::WantedLogits;
 use clew_model::memory::{
     Exchange, MemoryInput, MemoryModel, MemoryState, PassSlots, RatioSchedule, Share,
     SnapshotFormat, Uncompressed,
 };
-use clew_model::{DeviceChoice, Error, Precision};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use serde_json::{Value, json};
+
+use crate::tiny_memories::MODELS;
 
 /// Maximum time that a node waits for another.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,31 +30,6 @@ const WINDOW: usize = 8;
 const VOCABULARY: u32 = 52;
 /// Slots of a pass of [`Begun::some`]: of two windows of 8 words and 2 memory tokens, at 24 rows.
 const PASS_SLOTS: usize = 4;
-
-static MODELS: LazyLock<Vec<MemoryModel>> = LazyLock::new(|| {
-    let layouts = [
-        json!({}),
-        json!({"beacon_sink_size": 3}),
-        json!({"beacon_pos": "append"}),
-        json!({"beacon_pos": "append", "beacon_attn": "step-expansion"}),
-        json!({"beacon_pos": "append", "beacon_attn": "step-expansion", "beacon_attend_prev": false}),
-    ];
-    let models = ["qwen2", "mistral"].into_iter();
-    models.flat_map(|name| layouts.clone().map(|layout| model(name, &layout))).collect()
-});
-
-/// Returns a model of the repository with some settings changed.
-fn model(name: &str, settings: &Value) -> MemoryModel {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/memory").join(name);
-    let config = std::fs::read(folder.join("config.json")).unwrap();
-    let mut config: Value = serde_json::from_slice(&config).unwrap();
-    config.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
-    let changed = tempfile::tempdir().unwrap();
-    let file = "model.safetensors";
-    std::fs::copy(folder.join(file), changed.path().join(file)).unwrap();
-    std::fs::write(changed.path().join("config.json"), config.to_string()).unwrap();
-    MemoryModel::load(changed.path(), DeviceChoice::Cpu, Precision::Float32, 1).unwrap()
-}
 
 /// Memory between two windows, and whole windows that follow.
 struct Begun {

@@ -312,7 +312,8 @@ mod tests {
 
     const BEGINNING: &str = "<!-- `make config-reference` writes what follows. -->\n";
     const END: &str = "<!-- End of what it writes. -->\n";
-    /// Value of keys that take an address and no other text.
+    /// Names of keys that take an address and no other text, and a value of them.
+    const ADDRESSES: [&str; 3] = ["address", "advertise", "peers"];
     const ADDRESS: &str = "http://host:1";
 
     /// Compares the page with the types, or writes it with `CLEW_UPDATE_REFERENCE=1`.
@@ -343,7 +344,7 @@ mod tests {
                 (Kind::Table, _) => everything(&key.keys),
                 _ if !key.is_list && !key.default.is_null() => key.default.clone(),
                 (_, Some(choice)) => json!(choice.value),
-                (Kind::Text, None) if ["address", "advertise"].contains(&name) => json!(ADDRESS),
+                (Kind::Text, None) if ADDRESSES.contains(&name) => json!(ADDRESS),
                 (Kind::Text, None) => json!("a"),
                 (Kind::Integer | Kind::Number, None) => json!(1),
                 (Kind::Boolean, None) => json!(true),
