@@ -19,21 +19,31 @@ const WARM: usize = 4;
 /// Lengths of prompts.
 const PROMPTS: &[usize] = &[2048, 8192];
 
+/// Tokens that each sequence has read before, and steps that are measured.
+#[derive(Clone, Copy)]
+struct Lengths {
+    read: usize,
+    steps: usize,
+}
+
 pub fn measure(device: DeviceChoice, folder: &Path, report: &mut Report) -> anyhow::Result<()> {
     let began = Instant::now();
     let decoder = Decoder::load(folder, device, precision(device)?, 0)?;
     let loading = began.elapsed().as_secs_f64();
-    let prompts = if is_dry_run(device) { &[] } else { PROMPTS };
+    let (prompts, lengths) = match is_dry_run(device) {
+        true => (&[][..], Lengths { read: 70, steps: 2 }),
+        false => (PROMPTS, Lengths { read: READ, steps: STEPS }),
+    };
     let weights = 2.0 * decoder.parameters() as f64;
     for streams in STREAMS {
-        steps(&decoder, streams)?;
+        steps(&decoder, streams, lengths)?;
     }
     for &length in prompts {
         read(&decoder, &mut decoder.sequence(length), &tokens(length, decoder.vocabulary()))?;
     }
     report.take_turn()?;
     for streams in STREAMS {
-        let seconds = steps(&decoder, streams)?;
+        let seconds = steps(&decoder, streams, lengths)?;
         report.line(json!({
             "loading_seconds": loading, "streams": streams, "step_milliseconds": seconds * 1e3,
             "tokens_per_second": streams as f64 / seconds,
@@ -56,16 +66,16 @@ pub fn measure(device: DeviceChoice, folder: &Path, report: &mut Report) -> anyh
 }
 
 /// Returns the seconds of a step with so many sequences.
-fn steps(decoder: &Decoder, streams: usize) -> Result<f64, clew_model::Error> {
-    let prompt = tokens(READ, decoder.vocabulary());
+fn steps(decoder: &Decoder, streams: usize, lengths: Lengths) -> Result<f64, clew_model::Error> {
+    let prompt = tokens(lengths.read, decoder.vocabulary());
     let sequences = (0..streams).map(|_| {
-        let mut sequence = decoder.sequence(READ + WARM + STEPS + 1);
+        let mut sequence = decoder.sequence(lengths.read + WARM + lengths.steps + 1);
         read(decoder, &mut sequence, &prompt)?;
         Ok(sequence)
     });
     let mut sequences = sequences.collect::<Result<Vec<_>, clew_model::Error>>()?;
     let mut began = Instant::now();
-    for (step, token) in prompt.iter().take(WARM + STEPS).enumerate() {
+    for (step, token) in prompt.iter().take(WARM + lengths.steps).enumerate() {
         if step == WARM {
             began = Instant::now();
         }
@@ -76,7 +86,7 @@ fn steps(decoder: &Decoder, streams: usize) -> Result<f64, clew_model::Error> {
             .collect();
         decoder.step(&mut steps)?;
     }
-    Ok(began.elapsed().as_secs_f64() / STEPS as f64)
+    Ok(began.elapsed().as_secs_f64() / lengths.steps as f64)
 }
 
 fn read(

@@ -11,7 +11,7 @@ use clew_model::memory::{
 };
 use serde_json::json;
 
-use crate::{Report, precision, tokens};
+use crate::{Report, is_dry_run, precision, tokens};
 
 /// Tokens that are read at once.
 const PIECE: usize = 4096;
@@ -33,6 +33,7 @@ pub fn measure(
     let began = Instant::now();
     let model = MemoryModel::load(folder, device, precision(device)?, 0)?;
     let loading = began.elapsed().as_secs_f64();
+    let draft = if is_dry_run(device) { 2 } else { DRAFT };
     let shape = MemoryShape::read(folder)?;
     // Longer memories need other kernels.
     let longest = lengths.iter().copied().max().unwrap_or_default();
@@ -40,8 +41,8 @@ pub fn measure(
     let mut memory = form(&model, ratio, longest)?;
     let cold = cold.elapsed().as_secs_f64();
     model.prepare(&mut memory);
-    asked(&model, &memory)?;
-    drafted_side_by_side(&model, &memory)?;
+    asked(&model, &memory, draft)?;
+    drafted_side_by_side(&model, &memory, draft)?;
     drop(memory);
     report.take_turn()?;
     for length in lengths.iter().copied() {
@@ -58,12 +59,12 @@ pub fn measure(
             "gigabytes": cost.bytes as f64 / 1e9,
         }))?;
         model.prepare(&mut memory);
-        let (question, token) = asked(&model, &memory)?;
+        let (question, token) = asked(&model, &memory, draft)?;
         report.line(json!({
             "ratio": ratio, "tokens": length, "question_seconds": question,
             "drafted_token_milliseconds": token * 1e3,
         }))?;
-        let token = drafted_side_by_side(&model, &memory)?;
+        let token = drafted_side_by_side(&model, &memory, draft)?;
         report.line(json!({
             "ratio": ratio, "tokens": length, "drafts": SIDE_BY_SIDE,
             "drafted_tokens_per_second": SIDE_BY_SIDE as f64 / token,
@@ -100,22 +101,27 @@ pub fn measure(
 }
 
 /// Returns the seconds that a question takes, and those of each token of its draft.
-fn asked(model: &MemoryModel, memory: &MemoryState) -> Result<(f64, f64), clew_model::Error> {
+fn asked(
+    model: &MemoryModel,
+    memory: &MemoryState,
+    draft: usize,
+) -> Result<(f64, f64), clew_model::Error> {
     let mut memory = memory.clone();
     let began = Instant::now();
     read(model, &mut memory, &tokens(QUESTION, model.vocabulary()))?;
     let question = began.elapsed().as_secs_f64();
     let began = Instant::now();
-    for token in tokens(DRAFT, model.vocabulary()) {
+    for token in tokens(draft, model.vocabulary()) {
         read(model, &mut memory, &[token])?;
     }
-    Ok((question, began.elapsed().as_secs_f64() / DRAFT as f64))
+    Ok((question, began.elapsed().as_secs_f64() / draft as f64))
 }
 
 /// Returns the seconds of a token of each of several drafts.
 fn drafted_side_by_side(
     model: &MemoryModel,
     memory: &MemoryState,
+    draft: usize,
 ) -> Result<f64, clew_model::Error> {
     let mut memories = vec![memory.clone(); SIDE_BY_SIDE];
     let mut step = |tokens: &[u32]| {
@@ -126,10 +132,10 @@ fn drafted_side_by_side(
     };
     step(&tokens(QUESTION, model.vocabulary()))?;
     let began = Instant::now();
-    for token in tokens(DRAFT, model.vocabulary()) {
+    for token in tokens(draft, model.vocabulary()) {
         step(&[token])?;
     }
-    Ok(began.elapsed().as_secs_f64() / DRAFT as f64)
+    Ok(began.elapsed().as_secs_f64() / draft as f64)
 }
 
 /// Forms a memory of so many tokens.
