@@ -43,7 +43,6 @@ pub struct Decoder {
     layers: Layers,
     /// Linear layer from states to `[rows, vocabulary]`; the embedding table if the head is tied.
     head: Linear,
-    is_on_gpu: bool,
     /// Keys and values of all sequences on a GPU.
     #[cfg(feature = "gpu")]
     pool: Option<std::sync::Arc<paged::Pool>>,
@@ -141,7 +140,6 @@ impl Decoder {
         Ok(Self {
             layers,
             head,
-            is_on_gpu: choice.is_gpu(),
             #[cfg(feature = "gpu")]
             pool,
         })
@@ -226,7 +224,7 @@ impl Decoder {
 
     /// Returns whether the decoder is on a GPU.
     pub(crate) fn is_on_gpu(&self) -> bool {
-        self.is_on_gpu
+        device::is_gpu(&self.layers.device)
     }
 
     /// Reads more of each sequence. Returns the logits `[wanted, vocabulary]`, if any are wanted.

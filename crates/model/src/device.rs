@@ -36,6 +36,11 @@ pub(crate) fn open_for(
     Ok((device, dtype))
 }
 
+/// Returns whether a device is a GPU, with or without gradients.
+pub(crate) fn is_gpu(device: &Device) -> bool {
+    *device != Device::flex()
+}
+
 /// Returns whether a device computes in bfloat16. One that cannot be opened is refused later.
 pub(crate) fn has_bfloat16(choice: DeviceChoice) -> bool {
     open(choice).map_or(true, |device| device.supports_dtype(DType::BF16))

@@ -13,6 +13,7 @@ use burn::tensor::activation::softmax;
 use super::few_rows::run_on;
 #[cfg(feature = "gpu")]
 use super::kernels::{ENTRY, FEW, FewAttention, HeadShape};
+use crate::device::is_gpu;
 
 /// Maximum number of tokens of a sequence that attend at once on a processor, whose caches the
 /// scores of more do not fit into.
@@ -166,8 +167,8 @@ impl HiddenKeys {
         let plan: Vec<i32> = plan.collect();
         let count = plan.len();
         let plan = Tensor::from_data(TensorData::new(plan, [count]), device);
-        self.plan = Some(([far, near], plan));
-        self.plan(tokens, [far, near], sight, device)
+        self.plan = Some(([far, near], plan.clone()));
+        plan
     }
 }
 
@@ -203,8 +204,7 @@ pub(crate) fn attend_beyond(
     let queries = queries.reshape([kv_heads, group, tokens, width]);
     let far_keys = far.map_or(0, |far| far.keys.dims()[1]);
     let held = MOST_SCORES / (heads * (far_keys + at_hand));
-    let at_once =
-        if queries.device() == Device::flex() { ATTENDING.min(held) } else { held }.max(1);
+    let at_once = if is_gpu(&queries.device()) { held } else { ATTENDING.min(held) }.max(1);
     let mut parts = Vec::with_capacity(tokens.div_ceil(at_once));
     for begin in (0..tokens).step_by(at_once) {
         let end = (begin + at_once).min(tokens);

@@ -45,10 +45,7 @@ impl KvCache {
     /// # Errors
     /// Returns [`Error::TooLong`] if they do not fit.
     pub(crate) fn check_room(&self, tokens: usize) -> Result<(), Error> {
-        match self.capacity - self.length >= tokens {
-            true => Ok(()),
-            false => Err(Error::TooLong { tokens: self.length + tokens, most: self.capacity }),
-        }
+        check_room(self.length, self.capacity, tokens)
     }
 
     /// Appends keys and values `[kv_heads, tokens, head_width]` to one layer. Returns all that the
@@ -100,6 +97,17 @@ fn write(all: Option<Tensor<3>>, new: Tensor<3>, start: usize, most: usize) -> T
         }
     };
     all.slice_assign([0..heads, start..end, 0..width], new)
+}
+
+/// Refuses `tokens` tokens more than a sequence of `length` tokens has room for.
+///
+/// # Errors
+/// Returns [`Error::TooLong`] if they do not fit.
+pub(crate) fn check_room(length: usize, capacity: usize, tokens: usize) -> Result<(), Error> {
+    match capacity - length >= tokens {
+        true => Ok(()),
+        false => Err(Error::TooLong { tokens: length + tokens, most: capacity }),
+    }
 }
 
 /// Returns the size in bytes of a cache of `tokens` tokens.

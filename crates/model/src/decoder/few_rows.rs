@@ -9,10 +9,12 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, backend_extension};
 use burn::tensor::{Device, Shape, Tensor};
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::{Tensor as Matrix, *};
+
+use super::kernels::{element, like};
+use crate::device::is_gpu;
 
 /// Maximum number of rows of states. More are faster in tiles.
 const MOST_ROWS: usize = 16;
@@ -45,7 +47,7 @@ trait FewRows: Backend {
 
 /// Returns whether kernels of ours run on a device: on a GPU, unless gradients are wanted.
 pub(super) fn run_on(device: &Device) -> bool {
-    *device != Device::flex() && !device.is_autodiff()
+    is_gpu(device) && !device.is_autodiff()
 }
 
 /// Multiplies `states` `[rows, input]` by the transpose of `weight` `[output, input]`, if there are
@@ -80,17 +82,12 @@ impl FewRows for CubeBackend {
         let steps = [&states, &weight].map(|factor| factor.meta.strides()[0]);
         let outputs = weight.meta.shape()[0];
         let client = states.client.clone();
-        let products = empty_device_contiguous_dtype(
-            client.clone(),
-            states.device.clone(),
-            Shape::new([rows, outputs]),
-            states.dtype,
-        );
+        let products = like(&states, Shape::new([rows, outputs]));
         let sizes = client.io_optimized_vector_sizes(states.dtype.size());
         let fits =
             |size: &usize| [input, steps[0], steps[1]].iter().all(|n| n.is_multiple_of(*size));
         let size = sizes.filter(fits).max().unwrap_or(1);
-        let dtype = burn::backend::cubecl::dtype_to_storage_type(states.dtype);
+        let dtype = element(&states);
         multiply::launch(
             &client,
             CubeCount::Static(outputs.div_ceil(OUTPUTS) as u32, 1, 1),
@@ -117,9 +114,8 @@ impl FewRows for CubeBackend {
         let shape = Shape::new([states.meta.shape()[0], states.meta.shape()[1]]);
         let [rows, width] = [shape[0], shape[1]];
         let client = states.client.clone();
-        let device = states.device.clone();
-        let normal = empty_device_contiguous_dtype(client.clone(), device, shape, states.dtype);
-        let dtype = burn::backend::cubecl::dtype_to_storage_type(states.dtype);
+        let normal = like(&states, shape);
+        let dtype = element(&states);
         normalise::launch(
             &client,
             CubeCount::Static(rows as u32, 1, 1),

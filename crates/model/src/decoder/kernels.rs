@@ -172,10 +172,10 @@ impl FewAttention for CubeBackend {
     ) -> CubeTensor {
         let Attending { entries, most_seen, window, shape } = attending;
         let HeadShape { heads, width, .. } = shape;
-        let shares = Shares::new(entries, shape, &[most_seen.min(window)]);
+        let window = window.min(most_seen);
+        let shares = Shares::new(entries, shape, &[window]);
         let row_and_head = [heads * width, width];
-        let source =
-            Source { keys, values, page: PAGE, first_entry: 0, window: window.min(most_seen) };
+        let source = Source { keys, values, page: PAGE, first_entry: 0, window };
         attend_over(
             &into_contiguous(queries),
             row_and_head,
@@ -336,12 +336,13 @@ fn dims(tensor: &CubeTensor) -> [usize; 3] {
 }
 
 /// Returns an uninitialised tensor of the device and the format of another.
-fn like(tensor: &CubeTensor, shape: Shape) -> CubeTensor {
+pub(super) fn like(tensor: &CubeTensor, shape: Shape) -> CubeTensor {
     let (client, device) = (tensor.client.clone(), tensor.device.clone());
     empty_device_contiguous_dtype(client, device, shape, tensor.dtype)
 }
 
-fn element(tensor: &CubeTensor) -> ElemType {
+/// Returns the number format of a tensor, for kernels.
+pub(super) fn element(tensor: &CubeTensor) -> ElemType {
     burn::backend::cubecl::dtype_to_storage_type(tensor.dtype)
 }
 

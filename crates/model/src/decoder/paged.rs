@@ -11,6 +11,7 @@ use burn::prelude::*;
 use burn::tensor::DType;
 
 use super::attention::{Heads, HiddenKeys, Sight, attend};
+use super::cache::check_room;
 use super::config::DecoderConfig;
 use super::kernels::{Attending, ENTRY, FEW, FewAttention, HeadShape, PAGE};
 use super::layers::RowHeads;
@@ -124,8 +125,9 @@ impl Pool {
         let runs = self.runs(growths);
         let mut hidden: Vec<HiddenKeys> = runs.iter().map(|_| HiddenKeys::default()).collect();
         move |RowHeads { layer, window, projected, cosines, sines }| {
-            let [keys, values] =
-                state.layers[layer].take().unwrap_or_else(|| self.zeros(state.pages));
+            let [keys, values] = state.layers[layer]
+                .take()
+                .unwrap_or_else(|| [0; 2].map(|_| self.zeros(state.pages)));
             let (queries, keys, values) = Dispatch::store_in_pages(
                 projected.into_dispatch(),
                 cosines.clone().into_dispatch(),
@@ -135,7 +137,7 @@ impl Pool {
                 places.clone().into_dispatch(),
                 self.shape,
             );
-            let [queries] = [queries].map(Tensor::<3>::from_dispatch);
+            let queries = Tensor::<3>::from_dispatch(queries);
             let pools = [keys, values].map(Tensor::<4>::from_dispatch);
             let parts = runs.iter().zip(&mut hidden);
             let parts =
@@ -232,21 +234,16 @@ impl Pool {
             let (old, more) = (state.pages, (state.pages / 2).max(LEAST_PAGES));
             state.pages += more;
             state.free.extend((old..state.pages).rev());
-            for pools in state.layers.iter_mut().flatten() {
-                let grown = |pool: &Tensor<4>| {
-                    let new = self.zeros(more).into_iter().take(1);
-                    Tensor::cat(std::iter::once(pool.clone()).chain(new).collect(), 0)
-                };
-                *pools = [grown(&pools[0]), grown(&pools[1])];
+            for pool in state.layers.iter_mut().flatten().flatten() {
+                *pool = Tensor::cat(vec![pool.clone(), self.zeros(more)], 0);
             }
         }
         state.free.pop().unwrap_or_default()
     }
 
-    fn zeros(&self, pages: usize) -> [Tensor<4>; 2] {
+    fn zeros(&self, pages: usize) -> Tensor<4> {
         let HeadShape { kv_heads, width, .. } = self.shape;
-        let zeros = || Tensor::zeros([pages, kv_heads, PAGE, width], (&self.device, self.dtype));
-        [zeros(), zeros()]
+        Tensor::zeros([pages, kv_heads, PAGE, width], (&self.device, self.dtype))
     }
 
     fn numbers(&self, numbers: Vec<usize>) -> Tensor<1, Int> {
@@ -277,10 +274,7 @@ impl Pages {
             let reason = "the keys of the sequence were lost when it failed".to_owned();
             return Err(Error::Device { reason });
         }
-        match self.capacity - self.length >= tokens {
-            true => Ok(()),
-            false => Err(Error::TooLong { tokens: self.length + tokens, most: self.capacity }),
-        }
+        check_room(self.length, self.capacity, tokens)
     }
 
     /// Counts tokens that a step has stored in every layer.
