@@ -1,6 +1,7 @@
 //! Tests that estimates match what an ingestion takes: bytes on the disk, tokens and calls of
 //! models, memories.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -174,6 +175,23 @@ fn ingest(home: &Home, server: &Server, folder: &str, more: &[&str]) -> Value {
     home.run_at(server, &[&["ingest", "--corpus", "notes", folder, "--json"], more].concat()).done()
 }
 
+/// Waits until the words of the chunks are indexed, which happens behind a fast ingestion.
+async fn words_indexed(home: &Home) {
+    /// More than an index without words has.
+    const SOME_BYTES: usize = 10_000;
+    eventually("the words of the chunks are indexed", async || {
+        let files = files_below(&home.data_dir().join("corpora"));
+        let is_index = |path: &Path| {
+            let has = |name: &str| path.components().any(|part| part.as_os_str() == name);
+            has("chunks.lance") && has("_indices")
+        };
+        let of_index = files.iter().filter(|(path, _)| is_index(path));
+        let bytes: usize = of_index.map(|(_, bytes)| bytes.len()).sum();
+        (bytes > SOME_BYTES).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_estimate_is_near_what_reading_by_rules_then_takes() {
     let home = Home::new();
@@ -190,6 +208,7 @@ async fn an_estimate_is_near_what_reading_by_rules_then_takes() {
     assert!(client.corpora().await.unwrap().is_empty(), "an estimate creates nothing");
     let taken = ingest(&home, &server, &folder, &[]);
     structured(&client, &notes).await;
+    words_indexed(&home).await;
     let counted = counts(&client, &notes).await;
     assert_near("tokens", &estimated["tokens"], taken["tokens"].as_u64().unwrap());
     assert_near("chunks", &estimated["chunks"], counted.chunks);

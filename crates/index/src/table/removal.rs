@@ -30,9 +30,11 @@ const PRUNED: &str = "clew.pruned";
 /// 1. List the files that exist ([`Removal::list`]).
 /// 2. Make a commit through the fence ([`Stored::commit_removal`]). It succeeds only if no other
 ///    owner has taken over. An owner writes to a table only after its takeover, so every listed
-///    file belongs to this owner, or to an earlier owner, which can commit nothing any more. What
-///    this owner was writing when the files were listed is committed by then, or never will be: it
-///    makes one commit at a time, and rewrites nothing meanwhile.
+///    file belongs to this owner, or to an earlier owner, which can commit nothing any more. The
+///    exception is the transaction of a takeover that is not committed: it fails without its file
+///    or loses to this commit, and is tried again. What this owner was writing when the files were
+///    listed is committed by then, or never will be: it makes one commit at a time, and rewrites
+///    nothing meanwhile.
 /// 3. Remove the files that were listed *and* that the newest manifest does not name
 ///    ([`Removal::remove`]). File names are never reused, and a later manifest names only files
 ///    that the one before it names or that were written after it. So these files stay garbage, and

@@ -343,9 +343,18 @@ async fn what_owners_acknowledged_is_there_however_often_the_shard_changes_hands
     let folder = temporary.path().join("shard-0");
     let mut acknowledged = BTreeSet::new();
     let mut writing: Option<tokio::task::JoinHandle<Vec<DocumentId>>> = None;
+    // The previous owner keeps writing and removing garbage meanwhile. That may be a file with
+    // which a takeover begins; it then fails, and is tried again.
+    let take_over = async |name: String| loop {
+        match owner(&folder, &name).await {
+            Err(Error::Unavailable { .. }) => {}
+            opened => return opened.unwrap(),
+        }
+    };
     for hand in 0..6 {
-        // The previous owner keeps writing meanwhile.
-        let mut shard = owner(&folder, &format!("owner {hand}")).await.unwrap();
+        let mut shard = tokio::time::timeout(12 * PATIENCE, take_over(format!("owner {hand}")))
+            .await
+            .expect("a takeover succeeds soon");
         let next = tokio::spawn(async move {
             let mut done = Vec::new();
             for i in 0.. {
@@ -372,7 +381,7 @@ async fn what_owners_acknowledged_is_there_however_often_the_shard_changes_hands
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let last = owner(&folder, "last").await.unwrap();
+    let last = take_over("last".to_owned()).await;
     acknowledged.extend(writing.unwrap().await.unwrap());
     assert!(acknowledged.len() > 6, "{}", acknowledged.len());
     let there: BTreeSet<DocumentId> = contents(&last).await.into_keys().collect();
