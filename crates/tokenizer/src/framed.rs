@@ -1,9 +1,11 @@
 //! The common base of all tokenizers: special tokens around a text, a token window, byte ranges.
 
 use clew_core::Span;
+use tokenizers::Encoding;
 use tokenizers::tokenizer::Tokenizer;
 
 use crate::Error;
+use crate::plain::{PlainWords, Stretch};
 
 /// Maximum number of bytes of a text that are tokenised at once. The limit bounds the memory that a
 /// long text takes, and tokenising stops at the piece that fills the encoder's window.
@@ -50,6 +52,8 @@ pub(crate) struct Framed {
     largest_id: u32,
     /// Function that returns the length of the first piece of a text longer than the given limit.
     piece_length: fn(&str, usize) -> usize,
+    /// Short way to the tokens of plain text, if there is one.
+    plain: Option<PlainWords>,
 }
 
 /// Special tokens around two texts.
@@ -107,7 +111,8 @@ impl Framed {
         };
         let (prefix, suffix) = (prefix.clone(), suffix.clone());
         let largest_id = tokenizer.get_vocab(true).into_values().max().unwrap_or(0);
-        Ok(Self { tokenizer, prefix, suffix, largest_id, piece_length })
+        let plain = PlainWords::of(&tokenizer);
+        Ok(Self { tokenizer, prefix, suffix, largest_id, piece_length, plain })
     }
 
     /// Finds the special tokens around two texts by encoding a pair.
@@ -171,8 +176,24 @@ impl Framed {
     /// Returns the tokens of `text`. Special tokens are among them only where the text spells them
     /// out.
     pub(crate) fn ids(&self, text: &str) -> Vec<u32> {
-        let encoding = self.tokenizer.encode_fast(text, false);
-        encoding.expect("the kinds of tokenizer that are taken accept every text").get_ids().into()
+        let mut ids = Vec::new();
+        for stretch in self.stretches(text) {
+            match stretch {
+                Stretch::Plain(plain, range) => plain.tokens(&text[range], |id, _| ids.push(id)),
+                Stretch::Other(range) => {
+                    let encoding = self.tokenizer.encode_fast(&text[range], false);
+                    ids.extend_from_slice(accepted(encoding).get_ids());
+                }
+            }
+        }
+        ids
+    }
+
+    /// Cuts a text into stretches of plain text, if there is a short way to its tokens, and others.
+    fn stretches<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Stretch<'a>> {
+        let whole =
+            (self.plain.is_none() && !text.is_empty()).then_some(Stretch::Other(0..text.len()));
+        self.plain.iter().flat_map(|plain| plain.stretches(text)).chain(whole)
     }
 
     pub(crate) fn encode(&self, text: &str, max_tokens: usize) -> EncodedText {
@@ -247,20 +268,39 @@ impl Framed {
             if tokens.len() >= most {
                 break;
             }
-            let encoding = self.tokenizer.encode(piece, false);
-            let encoding =
-                encoding.expect("the kinds of tokenizer that are taken accept every text");
-            let ids = encoding.get_ids().iter().zip(encoding.get_offsets());
-            tokens.extend(
-                ids.take(most - tokens.len()).map(|(&id, &(from, to))| Token {
-                    id,
-                    span: Span::new(start + from, start + to),
-                }),
-            );
+            self.add_tokens(&mut tokens, piece, start);
             start += piece.len();
         }
+        tokens.truncate(most);
         tokens
     }
+
+    /// Adds the tokens of a part of a text, which begins at the byte `start` of it.
+    fn add_tokens(&self, tokens: &mut Vec<Token>, part: &str, start: usize) {
+        for stretch in self.stretches(part) {
+            match stretch {
+                Stretch::Plain(plain, range) => {
+                    let shift = start + range.start;
+                    plain.tokens(&part[range], |id, span| {
+                        tokens.push(Token { id, span: span.shifted(shift) });
+                    });
+                }
+                Stretch::Other(range) => {
+                    let shift = start + range.start;
+                    let encoding = accepted(self.tokenizer.encode(&part[range], false));
+                    let ids = encoding.get_ids().iter().zip(encoding.get_offsets());
+                    tokens.extend(ids.map(|(&id, &(from, to))| Token {
+                        id,
+                        span: Span::new(shift + from, shift + to),
+                    }));
+                }
+            }
+        }
+    }
+}
+
+fn accepted(encoding: tokenizers::Result<Encoding>) -> Encoding {
+    encoding.expect("the kinds of tokenizer that are taken accept every text")
 }
 
 /// Splits `ids` into alternating runs of special and other tokens. The first and the last run are

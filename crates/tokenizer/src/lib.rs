@@ -9,6 +9,7 @@ mod error;
 mod estimate;
 mod framed;
 mod learning;
+mod plain;
 mod text;
 mod word_piece;
 

@@ -160,6 +160,24 @@ mod tests {
     }
 
     #[test]
+    fn plain_text_between_other_text_has_the_tokens_of_the_library() {
+        let tokenizer = tiny();
+        let plain = "A cat sat, unbelievably, on [the] mat; CAT-like ##s and don't. ".repeat(3);
+        let long_word = "x".repeat(120);
+        for text in [
+            plain.clone(),
+            format!("{plain}née {plain}\u{301}a Zoë {plain}"),
+            format!("é{plain}\u{7f}{plain}[SEP]{plain}[SEP"),
+            format!("{plain}{long_word} {long_word}é {plain}"),
+        ] {
+            let library = tokenizer.0.tokenizer().encode(text.as_str(), false).unwrap();
+            let spans = library.get_offsets().iter().map(|&(start, end)| Span::new(start, end));
+            assert_eq!(tokenizer.spans(&text), spans.collect::<Vec<_>>(), "{text}");
+            assert_eq!(tokenizer.0.ids(&text), library.get_ids(), "{text}");
+        }
+    }
+
+    #[test]
     fn a_text_without_white_space_is_cut_beside_characters_that_stand_alone() {
         let text = "茶".repeat(10);
         assert!(pieces(&text, 8).all(|piece| piece.len() == 6));
@@ -189,6 +207,18 @@ mod tests {
                 spaced.push_str(piece);
             }
             prop_assert_eq!(spans, tokenizer.spans(&text));
+        }
+
+        #[test]
+        fn tokens_are_those_of_the_library(
+            text in "([a-zA-Z]{1,9}|[ .,!#'\\[\n\t-]|\\[SEP\\]|[éİΣ茶ﬁ한]|[\u{b}\u{7f}\u{a0}\u{301}]|\\PC){0,90}",
+        ) {
+            let tokenizer = tiny();
+            let library = tokenizer.0.tokenizer().encode(text.as_str(), false).unwrap();
+            let spans = library.get_offsets().iter().map(|&(start, end)| Span::new(start, end));
+            prop_assert_eq!(tokenizer.spans(&text), spans.collect::<Vec<_>>());
+            let encoded = tokenizer.encode(&text, 1_000);
+            prop_assert_eq!(&encoded.ids[1..encoded.ids.len() - 1], library.get_ids());
         }
 
         #[test]
