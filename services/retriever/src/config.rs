@@ -210,8 +210,9 @@ pub struct RetrieverConfig {
     /// Maximum bytes of text in one commit, 64 KiB to 256 MiB. A larger value means fewer syncs per
     /// document and a longer wait for the first document of a group.
     pub commit_bytes: usize,
-    /// Bytes of text that are chunked and embedded together, 16 KiB to 64 MiB. A larger value keeps
-    /// the encoder busier; a smaller one makes the first documents of a batch searchable sooner.
+    /// Bytes of text that are chunked and embedded together, 16 KiB to 64 MiB. While batches take
+    /// less than half a second, they are larger, up to 1 MiB. A larger value keeps the encoder
+    /// busier; a smaller one makes the first documents of a batch searchable sooner.
     pub derive_bytes: u64,
     /// Number of batches that are derived at the same time, 1 to 16: while one is embedded, the
     /// next is chunked and the previous one committed.

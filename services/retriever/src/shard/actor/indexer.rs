@@ -2,7 +2,8 @@
 //!
 //! The indexer keeps no list of jobs. Due documents come from the shard's state, which mirrors the
 //! tables. However a batch ends, the next look finds what is still missing. Up to `derive_batches`
-//! batches run at once, so that one is chunked while another is embedded and a third committed.
+//! batches run at once, so that one is chunked while another is embedded and a third committed. How
+//! large they are depends on how long they take.
 //!
 //! Chunks come first, so that documents become searchable. Then come the trees and graph of
 //! searchable documents. Once no tree is missing, the nodes above documents are made; earlier they
@@ -25,6 +26,7 @@ use tokio::task::JoinSet;
 use tracing::{Instrument, Span};
 
 use crate::shard::actor::writer;
+use crate::shard::derive::batch_size::BatchSize;
 use crate::shard::derive::deriver::{Deriver, Pace};
 use crate::shard::derive::structure_builder::StructureBuilder;
 use crate::shard::derive::structure_schedule::{StructureSchedule, Upper};
@@ -42,8 +44,8 @@ pub(crate) enum Message {
     Look,
     /// Derive with these settings from now on.
     Settled(Arc<CorpusSettings>),
-    /// A batch ended, successfully or not.
-    BatchEnded { documents: Vec<DocumentId>, stored: bool },
+    /// A batch of so many bytes of text ended, successfully or not.
+    BatchEnded { documents: Vec<DocumentId>, stored: bool, bytes: u64, took: Duration },
     /// Making chunks again ended.
     RemakingEnded { documents: Vec<DocumentId>, stored: bool },
     /// Making trees, or nodes above documents, ended.
@@ -78,6 +80,7 @@ pub(crate) struct State {
     reembedder: Arc<Deriver>,
     busy: HashSet<DocumentId>,
     batches: usize,
+    batch_size: BatchSize,
     is_remaking: bool,
     structuring: StructureSchedule,
     /// Running batches and the waker. All are aborted when the actor ends.
@@ -126,6 +129,7 @@ impl Actor for Indexer {
         Ok(State {
             deriver,
             reembedder,
+            batch_size: BatchSize::new(arguments.derive_bytes),
             arguments,
             busy: HashSet::new(),
             batches: 0,
@@ -154,8 +158,11 @@ impl Actor for Indexer {
                 state.arguments.settings = settings;
                 (state.deriver, state.reembedder) = derivers(&state.arguments);
             }
-            Message::BatchEnded { documents, stored } => {
+            Message::BatchEnded { documents, stored, bytes, took } => {
                 state.batches -= 1;
+                if stored {
+                    state.batch_size.derived(bytes, took);
+                }
                 state.end(&myself, &documents, stored);
             }
             Message::RemakingEnded { documents, stored } => {
@@ -221,10 +228,10 @@ impl State {
         }
     }
 
-    /// Returns the first documents from `waiting` that fit into one batch.
-    fn next_batch(&self, waiting: Waiting) -> Vec<DueDocument> {
-        let Arguments { reader, clock, derive_bytes, .. } = &self.arguments;
-        within_bytes(waiting(reader, clock.now(), BATCH_DOCUMENTS, &self.busy), *derive_bytes)
+    /// Returns the first documents from `waiting` that fit into one batch of `bytes`.
+    fn next_batch(&self, waiting: Waiting, bytes: u64) -> Vec<DueDocument> {
+        let Arguments { reader, clock, .. } = &self.arguments;
+        within_bytes(waiting(reader, clock.now(), BATCH_DOCUMENTS, &self.busy), bytes)
     }
 
     /// Returns whether nothing is left to do in the state of this revision.
@@ -236,14 +243,20 @@ impl State {
 
     fn start_batches(&mut self, myself: &ActorRef<Message>) {
         while self.batches < self.arguments.derive_batches {
-            let batch = self.next_batch(ShardReader::due);
+            let batch = self.next_batch(ShardReader::due, self.batch_size.bytes());
             if batch.is_empty() {
                 self.start_structure(myself);
                 self.start_remaking(myself);
                 return;
             }
             self.batches += 1;
-            let ended = |documents, stored| Message::BatchEnded { documents, stored };
+            let (began, bytes) = (Instant::now(), batch.iter().map(|due| due.bytes).sum());
+            let ended = move |documents, stored| Message::BatchEnded {
+                documents,
+                stored,
+                bytes,
+                took: began.elapsed(),
+            };
             self.start_deriving(myself, Arc::clone(&self.deriver), batch, ended);
         }
     }
@@ -253,7 +266,7 @@ impl State {
         if self.is_remaking {
             return;
         }
-        let batch = self.next_batch(ShardReader::outdated);
+        let batch = self.next_batch(ShardReader::outdated, self.arguments.derive_bytes);
         if batch.is_empty() {
             return;
         }
@@ -267,7 +280,7 @@ impl State {
         myself: &ActorRef<Message>,
         deriver: Arc<Deriver>,
         batch: Vec<DueDocument>,
-        ended: fn(Vec<DocumentId>, bool) -> Message,
+        ended: impl FnOnce(Vec<DocumentId>, bool) -> Message + Send + 'static,
     ) {
         let span = self.span("shard.derive", &batch);
         let run = move |batch| {
@@ -283,7 +296,7 @@ impl State {
         if !self.structuring.may_begin(now) {
             return;
         }
-        let batch = self.next_batch(ShardReader::structure_due);
+        let batch = self.next_batch(ShardReader::structure_due, self.arguments.derive_bytes);
         let is_upper = batch.is_empty();
         if is_upper && self.batches > 0 {
             return;
@@ -336,7 +349,7 @@ impl State {
         &mut self,
         myself: &ActorRef<Message>,
         batch: Vec<DueDocument>,
-        ended: fn(Vec<DocumentId>, bool) -> Message,
+        ended: impl FnOnce(Vec<DocumentId>, bool) -> Message + Send + 'static,
         run: impl FnOnce(Arc<[DueDocument]>) -> R + Send + 'static,
     ) where
         R: Future<Output = Result<(), Error>> + Send,
