@@ -21,6 +21,9 @@ pub enum BatchLayout {
 pub struct BatchBudget {
     /// Maximum number of tokens computed at once, padding included.
     pub tokens: NonZeroUsize,
+    /// Maximum number of pairs of tokens that attend to each other: for each token that is
+    /// computed, as many as the longest text has tokens.
+    pub pairs: usize,
     /// Whether padding is computed.
     pub layout: BatchLayout,
 }
@@ -45,7 +48,10 @@ pub fn plan(lengths: &[usize], budget: BatchBudget) -> Vec<Vec<usize>> {
             BatchLayout::Packed => length,
         };
         match batches.last_mut() {
-            Some(batch) if filled.saturating_add(cost) <= budget.tokens.get() => {
+            Some(batch)
+                if filled.saturating_add(cost) <= budget.tokens.get()
+                    && (filled + cost).saturating_mul(longest) <= budget.pairs =>
+            {
                 batch.push(index);
                 filled += cost;
             }
@@ -66,7 +72,7 @@ mod tests {
     use super::*;
 
     fn budget(tokens: usize, layout: BatchLayout) -> BatchBudget {
-        BatchBudget { tokens: NonZeroUsize::new(tokens).unwrap(), layout }
+        BatchBudget { tokens: NonZeroUsize::new(tokens).unwrap(), pairs: usize::MAX, layout }
     }
 
     fn cost(batch: &[usize], lengths: &[usize], layout: BatchLayout) -> usize {
@@ -81,6 +87,14 @@ mod tests {
     fn texts_of_similar_length_go_together() {
         let batches = plan(&[3, 100, 2, 90, 4], budget(200, BatchLayout::Padded));
         assert_eq!(batches, [vec![1, 3], vec![4, 0, 2]]);
+    }
+
+    #[test]
+    fn fewer_long_texts_than_short_ones_attend_at_once() {
+        let budget = BatchBudget { pairs: 20_000, ..budget(1000, BatchLayout::Padded) };
+        assert_eq!(plan(&[100, 100, 100], budget), [vec![0, 1], vec![2]]);
+        assert_eq!(plan(&[10; 30], budget).len(), 1);
+        assert_eq!(plan(&[500], budget), [vec![0]], "alone, whatever it takes");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use burn::tensor::ops::AttentionModuleOptions;
 use serde::Serialize;
 
 use crate::Error;
+use crate::route::Widths;
 use crate::weights::{Parameter, Weights};
 
 const POSITION_TABLE: &str = "embeddings.position_embeddings.weight";
@@ -221,6 +222,16 @@ impl BertConfig {
 }
 
 impl Bert {
+    /// Returns the sizes of the largest tensors.
+    pub(crate) fn widths(&self) -> Widths {
+        let of_layer = |layer: &BertLayer| {
+            let [input, output] = layer.expand.weight.dims();
+            (input.max(output), layer.heads)
+        };
+        let (of_token, of_pair) = self.layers.first().map_or((1, 1), of_layer);
+        Widths { of_token, of_pair }
+    }
+
     /// Runs the encoder. Rows do not depend on each other or on their padding.
     pub(crate) fn forward(&self, input: BertInput) -> BertOutput {
         let BertInput { ids, keep, kinds } = input;

@@ -61,18 +61,13 @@ impl Grammars {
 }
 
 impl Constraint {
-    /// Sets the logits of tokens that may not come next to minus infinity.
+    /// Returns the tokens that may come next: a bit for each, 32 a word.
     ///
     /// # Errors
     /// Returns [`Error::Constraint`] if the grammar grew beyond the limits of the parser.
-    pub(crate) fn restrict(&mut self, logits: &mut [f32]) -> Result<(), Error> {
+    pub(crate) fn allowed(&mut self) -> Result<Vec<u32>, Error> {
         let allowed = self.matcher.compute_mask_or_eos().map_err(failed)?;
-        for (token, logit) in logits.iter_mut().enumerate() {
-            if token >= allowed.len() || !allowed.is_allowed(token as u32) {
-                *logit = f32::NEG_INFINITY;
-            }
-        }
-        Ok(())
+        Ok(allowed.as_slice().to_vec())
     }
 
     /// Accepts the next token. Returns whether the reply is complete and nothing may follow.

@@ -17,16 +17,17 @@ pub(crate) mod cores;
 #[cfg(feature = "gpu")]
 mod few_rows;
 #[cfg(feature = "gpu")]
-mod kernels;
+pub(crate) mod kernels;
 pub(crate) mod layers;
 #[cfg(feature = "gpu")]
 mod paged;
 mod rope;
+#[cfg(feature = "gpu")]
+mod weighing;
 
 use std::path::Path;
 
 use burn::prelude::*;
-use burn::tensor::DType;
 
 use self::attention::{Heads, HiddenKeys, Sight, attend};
 use self::cache::KvCache;
@@ -36,6 +37,7 @@ use self::cores::Cores;
 use self::layers::{Layers, Linear, Loader, Piece};
 use crate::checkpoint::Checkpoint;
 use crate::folder::reader::FolderReader;
+use crate::sampling::{self, TokenChoice};
 use crate::{DeviceChoice, Error, Precision, device};
 
 /// Decoder on one device.
@@ -190,41 +192,36 @@ impl Decoder {
     /// [`Error::Device`] if the device fails; the sequences are then unusable.
     pub fn step(&self, steps: &mut [DecoderStep<'_>]) -> Result<Vec<Vec<f32>>, Error> {
         let Some(logits) = self.read(steps)? else { return Ok(Vec::new()) };
-        let logits = self.read_back(logits)?;
+        let logits = logits.try_into_vec_as::<f32>().map_err(|error| {
+            self.lose();
+            Error::Device { reason: error.to_string() }
+        })?;
         Ok(logits.chunks_exact(self.layers.config.vocabulary).map(<[f32]>::to_vec).collect())
     }
 
-    /// Reads as [`Decoder::step`] does. Returns the likeliest next token for each wanted token: the
-    /// one with the highest logit, or `None` if no logit is finite. The device chooses it, so that
-    /// a few bytes are read back instead of the logits of the whole vocabulary.
+    /// Reads as [`Decoder::step`] does. Returns the next token for each wanted token, as
+    /// `choices` says, or `None` if none can be chosen. It is called while the device reads.
+    /// [`crate::sampling::choose`] says how the device chooses.
     ///
     /// # Errors
     /// Returns the errors of [`Decoder::step`].
-    pub fn step_greedily(&self, steps: &mut [DecoderStep<'_>]) -> Result<Vec<Option<u32>>, Error> {
-        let Some(logits) = self.read(steps)? else { return Ok(Vec::new()) };
-        let logits = logits.cast(DType::F32);
-        let unusable = logits.clone().is_finite().bool_not();
-        let (best, at) = logits.mask_fill(unusable, f32::MIN).max_dim_with_indices(1);
-        // A vocabulary is small enough for its indices to be exact in 32-bit floats.
-        let best = self.read_back(Tensor::cat(vec![best, at.float().cast(DType::F32)], 1))?;
-        let token = |[best, at]: &[f32; 2]| (*best > f32::MIN).then_some(*at as u32);
-        Ok(best.as_chunks::<2>().0.iter().map(token).collect())
+    pub fn step_and_choose(
+        &self,
+        steps: &mut [DecoderStep<'_>],
+        choices: impl FnOnce() -> Vec<TokenChoice>,
+    ) -> Result<Vec<Option<u32>>, Error> {
+        let logits = self.read(steps)?;
+        let choices = choices();
+        let Some(logits) = logits else { return Ok(Vec::new()) };
+        sampling::chosen(logits, &choices).inspect_err(|_| self.lose())
     }
 
-    /// Reads numbers from the device.
-    fn read_back(&self, numbers: Tensor<2>) -> Result<Vec<f32>, Error> {
-        numbers.try_into_vec_as::<f32>().map_err(|error| {
-            #[cfg(feature = "gpu")]
-            if let Some(pool) = &self.pool {
-                pool.lose();
-            }
-            Error::Device { reason: error.to_string() }
-        })
-    }
-
-    /// Returns whether the decoder is on a GPU.
-    pub(crate) fn is_on_gpu(&self) -> bool {
-        device::is_gpu(&self.layers.device)
+    /// Takes note that the device failed.
+    fn lose(&self) {
+        #[cfg(feature = "gpu")]
+        if let Some(pool) = &self.pool {
+            pool.lose();
+        }
     }
 
     /// Reads more of each sequence. Returns the logits `[wanted, vocabulary]`, if any are wanted.

@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, Device};
 
-use crate::{DeviceChoice, Error, Precision};
+use crate::{DeviceChoice, Error, Precision, PrecisionChoice};
 
 /// Opens the chosen device, for those who compute on it beside the models, such as a measurement.
 ///
@@ -39,6 +39,35 @@ pub(crate) fn open_for(
 /// Returns whether a device is a GPU, with or without gradients.
 pub(crate) fn is_gpu(device: &Device) -> bool {
     *device != Device::flex()
+}
+
+/// Returns the size in bytes that the largest tensor of a batch should have at most on a device. On
+/// a processor nothing is that large.
+pub(crate) fn largest_tensor(device: &Device) -> usize {
+    #[cfg(feature = "gpu")]
+    if let burn::backend::DispatchDevice::Cube(device) = device.as_dispatch() {
+        let client = device.client();
+        let memory = &client.properties().memory;
+        // About eight tensors of the largest size are there at once. They get half of the memory;
+        // weights and other models need the rest. Not every driver tells how much there is, but
+        // each tells how large a tensor can be.
+        let share = memory.max_memory().map_or(u64::MAX, |memory| memory / 16);
+        return usize::try_from(share.min(memory.max_page_size)).unwrap_or(usize::MAX);
+    }
+    let _on_processor = device;
+    usize::MAX
+}
+
+impl PrecisionChoice {
+    /// Returns the number format of a decoder's weights on a device. [`Self::Auto`] is bfloat16 on
+    /// a GPU with instructions for it. On a CPU it takes half the memory, but is not faster.
+    pub fn of_decoder(self, device: DeviceChoice) -> Precision {
+        match self {
+            Self::Auto if device.is_gpu() && has_bfloat16(device) => Precision::BFloat16,
+            Self::Auto | Self::Float32 => Precision::Float32,
+            Self::BFloat16 => Precision::BFloat16,
+        }
+    }
 }
 
 /// Returns whether a device computes in bfloat16. One that cannot be opened is refused later.
@@ -101,4 +130,19 @@ fn open_vulkan(index: usize) -> Result<Device, Error> {
 fn not_built(feature: &str, found: String) -> Error {
     let expected = format!("the processor, as this build has no `{feature}` feature");
     Error::OptionUnavailable { option: "device", expected, found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decoders_take_the_format_that_is_named_and_by_default_the_one_that_suits_the_device() {
+        let gpu = DeviceChoice::Cuda { index: 0 };
+        for device in [DeviceChoice::Cpu, gpu] {
+            assert_eq!(PrecisionChoice::Float32.of_decoder(device), Precision::Float32);
+            assert_eq!(PrecisionChoice::BFloat16.of_decoder(device), Precision::BFloat16);
+        }
+        assert_eq!(PrecisionChoice::Auto.of_decoder(DeviceChoice::Cpu), Precision::Float32);
+    }
 }

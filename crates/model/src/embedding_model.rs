@@ -115,7 +115,7 @@ impl EmbeddingModel {
             description: Description { route },
             vocabulary: folder.vocabulary,
             max_tokens: folder.max_tokens,
-            budget: route.budget(engine.layout(), options.batch_tokens),
+            budget: engine.budget(route, options.batch_tokens),
             pooling: folder.pooling,
             prompts: folder.prompts,
             tokenizer,

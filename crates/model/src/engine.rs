@@ -1,5 +1,7 @@
 //! Engines: the ways to compute the token states and the vectors of a batch.
 
+use std::num::NonZeroUsize;
+
 use burn::prelude::*;
 use burn::tensor::DType;
 use clew_packed_bert::{Kernel, PackedBert, Workspace};
@@ -10,7 +12,7 @@ use crate::dense::Dense;
 use crate::folder::{ModelFolder, Transformer};
 use crate::pooling::Pooling;
 use crate::qwen2::Qwen2;
-use crate::route::{Route, unavailable};
+use crate::route::{Route, Widths, unavailable};
 use crate::weights::Weights;
 use crate::{Error, device};
 
@@ -101,12 +103,21 @@ impl Engine {
         }
     }
 
-    /// Returns the layout of texts of different lengths in a batch.
-    pub(crate) fn layout(&self) -> BatchLayout {
-        match self {
-            Self::Packed { .. } | Self::Qwen2 { .. } => BatchLayout::Packed,
-            Self::Bert { .. } => BatchLayout::Padded,
-        }
+    /// Returns the budget of a step. By default it leaves room for other work on a GPU; `wanted`
+    /// overrides the number of tokens.
+    pub(crate) fn budget(&self, route: Route, wanted: Option<NonZeroUsize>) -> BatchBudget {
+        let small = Widths { of_token: 1, of_pair: 1 };
+        let (layout, widths, room) = match self {
+            // Its caller's memory bounds the few tokens of a step.
+            Self::Packed { .. } => (BatchLayout::Packed, small, usize::MAX),
+            Self::Qwen2 { model, .. } => {
+                (BatchLayout::Packed, model.widths(), device::largest_tensor(model.device()))
+            }
+            Self::Bert { model, device } => {
+                (BatchLayout::Padded, model.widths(), device::largest_tensor(device))
+            }
+        };
+        route.budget(layout, wanted, widths, room)
     }
 
     /// Returns the pooled vectors of `texts`, in order, not normalised.

@@ -14,7 +14,7 @@ use crate::Error;
 use crate::constraint::Constraint;
 use crate::decoder::{DecoderStep, Sequence, WantedLogits};
 use crate::language_model::LanguageModel;
-use crate::sampler::Sampler;
+use crate::sampling::Sampler;
 
 /// Identifier of a reply in a [`GenerationBatch`]; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,9 +118,9 @@ impl GenerationBatch {
             id,
             sequence: self.model.decoder().sequence(all),
             prompt: tokens.len(),
+            sampler: Sampler::new(request.sampling, &tokens),
             tokens,
             max_tokens,
-            sampler: Sampler::new(request.sampling),
             constraint: self.model.constraint(&request.format)?,
             stop: request.stop.clone(),
             stream: Some(TextStream::new(SpecialTokens::LeftOut)),
@@ -142,7 +142,7 @@ impl GenerationBatch {
         let pieces = self.pieces();
         let mut steps = Vec::new();
         let mut spoken = Vec::new();
-        let mut is_greedy = true;
+        let mut chances = Vec::new();
         for (at, (reply, piece)) in self.replies.iter_mut().zip(&pieces).enumerate() {
             if *piece == 0 {
                 continue;
@@ -151,7 +151,7 @@ impl GenerationBatch {
             let is_last = read + piece == reply.tokens.len();
             if is_last {
                 spoken.push(at);
-                is_greedy &= reply.is_greedy();
+                chances.push((&mut reply.sampler, &mut reply.constraint));
             }
             steps.push(DecoderStep {
                 sequence: &mut reply.sequence,
@@ -159,21 +159,28 @@ impl GenerationBatch {
                 wanted: if is_last { WantedLogits::Last } else { WantedLogits::Nothing },
             });
         }
-        let decoder = self.model.decoder();
-        let mut events = Vec::with_capacity(spoken.len());
-        // To read the logits of all back from a GPU takes a good part of a step.
-        if decoder.is_on_gpu() && is_greedy {
-            let tokens = decoder.step_greedily(&mut steps)?;
-            for (at, token) in spoken.into_iter().zip(tokens) {
-                events.push(self.replies[at].say(&self.model, |_| Ok(token)));
-            }
-        } else {
-            let logits = decoder.step(&mut steps)?;
-            for (at, mut logits) in spoken.into_iter().zip(logits) {
-                let choose = |reply: &mut Reply| reply.choose(&mut logits);
-                events.push(self.replies[at].say(&self.model, choose));
-            }
-        }
+        // A grammar that cannot go on ends its own reply only.
+        let mut refused = Vec::with_capacity(spoken.len());
+        let choices = || {
+            let choices = chances.into_iter().map(|(sampler, constraint)| {
+                let allowed = constraint.as_mut().map(Constraint::allowed).transpose();
+                let (allowed, refusal) = match allowed {
+                    Ok(allowed) => (allowed, None),
+                    Err(refusal) => (None, Some(refusal)),
+                };
+                refused.push(refusal);
+                sampler.choice(allowed)
+            });
+            choices.collect()
+        };
+        let tokens = self.model.decoder().step_and_choose(&mut steps, choices)?;
+        let chosen = refused.into_iter().zip(tokens).map(|(refusal, token)| match refusal {
+            Some(refusal) => Err(refusal),
+            None => Ok(token),
+        });
+        let said = spoken.into_iter().zip(chosen);
+        let said = said.map(|(at, token)| self.replies[at].say(&self.model, token));
+        let events: Vec<Event> = said.collect();
         let has_ended = |id| events.iter().any(|event| event.reply == id && event.end.is_some());
         self.replies.retain(|reply| !has_ended(reply.id));
         // The first unread prompt goes to the end, so that prompts take turns.
@@ -213,21 +220,10 @@ impl Reply {
         self.sequence.length() < self.prompt
     }
 
-    /// Returns whether the next token is the likeliest, whatever it is.
-    fn is_greedy(&self) -> bool {
-        self.constraint.is_none() && self.sampler.is_greedy()
-    }
-
-    /// Says the next token, which `choose` returns.
-    fn say(
-        &mut self,
-        model: &LanguageModel,
-        choose: impl FnOnce(&mut Self) -> Result<Option<u32>, Error>,
-    ) -> Event {
+    /// Says the next token, or ends if none was chosen.
+    fn say(&mut self, model: &LanguageModel, token: Result<Option<u32>, Error>) -> Event {
         let mut text = String::new();
-        let token = choose(self);
-        let finish = token.and_then(|token| self.go_on(model, token, &mut text));
-        let finish = match finish {
+        let finish = match token.and_then(|token| self.go_on(model, token, &mut text)) {
             Ok(None) => None,
             Ok(Some(finish)) => Some(Ok(finish)),
             Err(error) => Some(Err(error)),
@@ -235,13 +231,6 @@ impl Reply {
         let completion_tokens = self.tokens.len() - self.prompt;
         let end = |finish| End { finish, prompt_tokens: self.prompt, completion_tokens };
         Event { reply: self.id, text, end: finish.map(end) }
-    }
-
-    fn choose(&mut self, logits: &mut [f32]) -> Result<Option<u32>, Error> {
-        if let Some(constraint) = &mut self.constraint {
-            constraint.restrict(logits)?;
-        }
-        Ok(self.sampler.choose(logits, &self.tokens))
     }
 
     fn go_on(
@@ -254,6 +243,7 @@ impl Reply {
             reason: "the model gave no usable likelihood of any token".to_owned(),
         })?;
         self.tokens.push(token);
+        self.sampler.say(token);
         let is_complete = match &mut self.constraint {
             Some(constraint) => constraint.accept(token)?,
             None => false,

@@ -53,7 +53,7 @@ mod reader;
 mod reranker;
 mod roofline;
 mod route;
-mod sampler;
+pub mod sampling;
 mod trust;
 mod weights;
 

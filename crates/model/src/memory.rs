@@ -16,11 +16,13 @@
 mod cache;
 mod cost;
 mod exchange;
+mod front;
 mod layout;
 mod prompts;
 mod reader;
 mod schedule;
 mod settings;
+mod slots;
 mod snapshot;
 pub mod training;
 
@@ -39,6 +41,7 @@ use crate::decoder::config::{DecoderConfig, MemoryParts};
 use crate::decoder::cores::Cores;
 use crate::decoder::layers::{Layers, Linear, Loader, Piece};
 use crate::folder::reader::FolderReader;
+use crate::sampling::{self, TokenChoice};
 use crate::{DeviceChoice, Error, Precision, device};
 
 pub use cost::{MemoryCost, MemoryShape};
@@ -211,12 +214,13 @@ impl MemoryModel {
         Ok(MemorySnapshot { fingerprint, extent: memory.extent.clone(), layers })
     }
 
-    /// Restores a memory that was saved.
+    /// Restores a memory that was saved. Each layer leaves the processor's memory as soon as the
+    /// device has it.
     ///
     /// # Errors
     /// Returns [`Error::Inconsistent`] if another model has read the memory, or if no reading can
     /// lead to it.
-    pub fn restore(&self, snapshot: &MemorySnapshot) -> Result<MemoryState, Error> {
+    pub fn restore(&self, snapshot: MemorySnapshot) -> Result<MemoryState, Error> {
         if snapshot.fingerprint != self.fingerprint {
             return Err(snapshot::inconsistent(
                 format!("a memory of the model {}", self.fingerprint),
@@ -225,15 +229,15 @@ impl MemoryModel {
         }
         snapshot.check(&self.layers.config, &self.settings)?;
         let (device, dtype) = (&self.layers.device, self.layers.dtype);
-        let layers = snapshot.layers.iter().map(|layer| LayerMemory::of(layer, device, dtype));
-        Ok(MemoryState { extent: snapshot.extent.clone(), layers: layers.collect() })
+        let layers = snapshot.layers.into_iter().map(|layer| LayerMemory::of(layer, device, dtype));
+        Ok(MemoryState { extent: snapshot.extent, layers: layers.collect() })
     }
 
     /// Prepares a memory that is read repeatedly, by questions that are each answered over a copy
     /// of it. Reading prepares it as well. It then takes half as much again on the device.
     pub fn prepare(&self, memory: &mut MemoryState) {
         for layer in &mut memory.layers {
-            layer.turn(&self.layers);
+            layer.prepare(&self.layers);
         }
     }
 
@@ -262,11 +266,51 @@ impl MemoryModel {
         readings: &mut [MemoryInput<'_>],
         rows: usize,
     ) -> Result<Vec<Vec<f32>>, Error> {
+        let mut answers: Vec<Vec<Vec<f32>>> = readings.iter().map(|_| Vec::new()).collect();
+        self.read_by(readings, rows, &mut |logits, of| {
+            let logits = logits.try_into_vec_as::<f32>();
+            let logits = logits.map_err(|error| Error::Device { reason: error.to_string() })?;
+            let rows = logits.chunks_exact(self.vocabulary()).map(<[f32]>::to_vec);
+            of.iter().zip(rows).for_each(|(of, logits)| answers[*of].push(logits));
+            Ok(())
+        })?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Reads as [`MemoryModel::read`] does, where the last token of each reading is wanted. Returns
+    /// the token that follows it, as its choice says, or `None` if none can be chosen. The device
+    /// chooses, so that a few bytes are read back instead of logits.
+    ///
+    /// # Errors
+    /// Returns the errors of [`MemoryModel::read`].
+    pub(crate) fn read_and_choose(
+        &self,
+        readings: &mut [MemoryInput<'_>],
+        choices: Vec<TokenChoice>,
+    ) -> Result<Vec<Option<u32>>, Error> {
+        let mut tokens = vec![None; readings.len()];
+        let mut choices: Vec<Option<TokenChoice>> = choices.into_iter().map(Some).collect();
+        self.read_by(readings, ROWS_AT_ONCE, &mut |logits, of| {
+            let own = of.iter().map(|of| choices[*of].take().unwrap_or_default());
+            let chosen = sampling::chosen(logits, &own.collect::<Vec<_>>())?;
+            of.iter().zip(chosen).for_each(|(of, token)| tokens[*of] = token);
+            Ok(())
+        })?;
+        Ok(tokens)
+    }
+
+    /// Reads more into each memory, as [`MemoryModel::read_side_by_side`] does. Calls `answer` for
+    /// each pass with wanted tokens.
+    fn read_by(
+        &self,
+        readings: &mut [MemoryInput<'_>],
+        rows: usize,
+        answer: &mut Answer<'_>,
+    ) -> Result<(), Error> {
         for reading in &*readings {
             self.check(reading)?;
         }
         let mut rest: Vec<&[u32]> = readings.iter().map(|reading| reading.tokens).collect();
-        let mut answers: Vec<Vec<Vec<f32>>> = readings.iter().map(|_| Vec::new()).collect();
         while rest.iter().any(|rest| !rest.is_empty()) {
             let each = rows / rest.iter().filter(|rest| !rest.is_empty()).count();
             let mut passes = Vec::new();
@@ -299,11 +343,12 @@ impl MemoryModel {
                 let layers = readings[pass.of].memory.layers.iter_mut();
                 layers.zip(growing).for_each(|(layer, growing)| layer.end(growing));
             }
-            for (of, logits) in self.logits(states, &passes)? {
-                answers[of].push(logits);
+            let (wanted, of): (Vec<i64>, Vec<usize>) = self.wanted(&passes).into_iter().unzip();
+            if !wanted.is_empty() {
+                answer(self.head_of(states, wanted), &of)?;
             }
         }
-        Ok(answers.into_iter().flatten().collect())
+        Ok(())
     }
 
     /// Returns the part of `tokens` that completes windows of its own: from the end of the window
@@ -402,18 +447,6 @@ impl MemoryModel {
         })
     }
 
-    /// Returns the logits of wanted words, each with the index of its reading.
-    fn logits(&self, states: Tensor<2>, passes: &[Pass]) -> Result<Vec<(usize, Vec<f32>)>, Error> {
-        let (wanted, of): (Vec<i64>, Vec<usize>) = self.wanted(passes).into_iter().unzip();
-        if wanted.is_empty() {
-            return Ok(Vec::new());
-        }
-        let logits = self.head_of(states, wanted).try_into_vec_as::<f32>();
-        let logits = logits.map_err(|error| Error::Device { reason: error.to_string() })?;
-        let rows = logits.chunks_exact(self.vocabulary()).map(<[f32]>::to_vec);
-        Ok(of.into_iter().zip(rows).collect())
-    }
-
     /// Returns the logits of `rows`, `[rows, vocabulary]`.
     fn head_of(&self, states: Tensor<2>, rows: Vec<i64>) -> Tensor<2> {
         let count = rows.len();
@@ -444,6 +477,9 @@ impl MemoryModel {
 /// Function that computes the attention of a window, `[rows, heads * width]`, given the index of
 /// its pass and the layer.
 type Attend<'a> = dyn FnMut(usize, usize, Window<'_>) -> Tensor<2> + 'a;
+
+/// Function that takes logits `[wanted, vocabulary]`, and the index of each row's reading.
+type Answer<'a> = dyn FnMut(Tensor<2>, &[usize]) -> Result<(), Error> + 'a;
 
 /// Consecutive rows of one memory that are computed at once.
 struct Pass {

@@ -104,7 +104,8 @@ impl From<DeviceChoice> for String {
 }
 
 /// Choice of the number format of the factors of the large matrix products.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum PrecisionChoice {
     /// bfloat16 on CPUs and GPUs with instructions for it, 32-bit floats otherwise.
     #[default]

@@ -18,6 +18,7 @@ use crate::decoder::config::DecoderConfig;
 use crate::decoder::cores::Cores;
 use crate::decoder::layers::{Layers, Loader, Piece};
 use crate::pooling::Pooling;
+use crate::route::Widths;
 
 /// Prefix of parameter names in checkpoints of a decoder around the encoder.
 pub(crate) const ROOT: &str = "model.";
@@ -46,6 +47,16 @@ pub(crate) struct Qwen2 {
 }
 
 impl Qwen2 {
+    /// Returns the device that computes.
+    pub(crate) fn device(&self) -> &Device {
+        &self.layers.device
+    }
+
+    /// Returns the sizes of the largest tensors. Attention itself bounds how many pairs it holds.
+    pub(crate) fn widths(&self) -> Widths {
+        Widths { of_token: 2 * self.layers.config.intermediate, of_pair: 1 }
+    }
+
     /// Loads the encoder that `config` describes from `checkpoint`, tensor by tensor.
     ///
     /// # Errors

@@ -147,7 +147,7 @@ impl ReaderModel {
             limits,
             calibration,
             vocabulary: config.vocabulary,
-            budget: route.budget(engine.layout(), options.batch_tokens),
+            budget: engine.budget(route, options.batch_tokens),
             tokenizer,
             frame,
             engine,

@@ -102,7 +102,7 @@ impl RerankerModel {
         Ok(Arc::new(Self {
             vocabulary: config.vocabulary,
             max_tokens: config.positions,
-            budget: route.budget(engine.layout(), options.batch_tokens),
+            budget: engine.budget(route, options.batch_tokens),
             tokenizer,
             engine,
             trust,

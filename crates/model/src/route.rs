@@ -15,6 +15,15 @@ const PACKED_BATCH_TOKENS: usize = 512;
 const BURN_CPU_BATCH_TOKENS: usize = 256;
 const BURN_GPU_BATCH_TOKENS: usize = 65_536;
 
+/// Sizes of the largest tensors of a model, in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Widths {
+    /// Numbers for each token.
+    pub(crate) of_token: usize,
+    /// Numbers for each pair of tokens that attend to each other.
+    pub(crate) of_pair: usize,
+}
+
 /// Code path that will compute, and its number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -60,16 +69,27 @@ impl Route {
         }
     }
 
-    /// Returns the budget of a step for texts in `layout`. `wanted` overrides the default number of
-    /// tokens.
-    pub(crate) fn budget(self, layout: BatchLayout, wanted: Option<NonZeroUsize>) -> BatchBudget {
-        let tokens = match self {
+    /// Returns the budget of a step for texts in `layout`, with which no tensor is larger than
+    /// `room` bytes. `wanted` overrides the number of tokens, whatever room they take.
+    pub(crate) fn budget(
+        self,
+        layout: BatchLayout,
+        wanted: Option<NonZeroUsize>,
+        Widths { of_token, of_pair }: Widths,
+        room: usize,
+    ) -> BatchBudget {
+        if let Some(tokens) = wanted {
+            return BatchBudget { tokens, pairs: usize::MAX, layout };
+        }
+        let most = match self {
             Self::Packed(_) => PACKED_BATCH_TOKENS,
             Self::Burn(DeviceChoice::Cpu, _) => BURN_CPU_BATCH_TOKENS,
             Self::Burn(_, _) => BURN_GPU_BATCH_TOKENS,
         };
-        let default = NonZeroUsize::new(tokens).expect("the constants are not zero");
-        BatchBudget { tokens: wanted.unwrap_or(default), layout }
+        // Sums and weights are 32-bit numbers, whatever the format of the products.
+        let within = |numbers: usize| room / (numbers.max(1) * size_of::<f32>());
+        let tokens = NonZeroUsize::new(most.min(within(of_token))).unwrap_or(NonZeroUsize::MIN);
+        BatchBudget { tokens, pairs: within(of_pair), layout }
     }
 }
 
@@ -148,6 +168,22 @@ mod tests {
             let rounds = least == clew_packed_bert::KernelPrecision::BFloat16;
             kernels.iter().copied().find(|kernel| rounds || kernel.precision() == least)
         }
+    }
+
+    #[test]
+    fn a_gpu_computes_as_many_tokens_at_once_as_its_memory_has_room_for() {
+        let route = Route::Burn(DeviceChoice::Cuda { index: 0 }, Precision::BFloat16);
+        let widths = Widths { of_token: 1536, of_pair: 12 };
+        let budget = |wanted, room| route.budget(BatchLayout::Padded, wanted, widths, room);
+        let of = |room| {
+            let BatchBudget { tokens, pairs, .. } = budget(None, room);
+            (tokens.get(), pairs)
+        };
+        assert_eq!(of(5 << 30), (65_536, (5 << 30) / 48));
+        assert_eq!(of(6144 * 1000), (1000, 128_000));
+        assert_eq!(of(0), (1, 0), "one text at a time");
+        let wanted = NonZeroUsize::new(200_000);
+        assert_eq!(budget(wanted, 6144).tokens.get(), 200_000);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod device;
 use std::path::{Path, PathBuf};
 
 use clew_model::decoder::{Decoder, DecoderStep, Sequence, WantedLogits};
+use clew_model::sampling::TokenChoice;
 use clew_model::{DeviceChoice, Error, Precision};
 use safetensors::SafeTensors;
 use serde_json::Value;
@@ -153,7 +154,8 @@ fn the_device_chooses_the_token_with_the_highest_logit() {
         let sequence = &mut decoder.sequence(case.length());
         let wanted = WantedLogits::All;
         let steps = &mut [DecoderStep { sequence, tokens: &case.prompt, wanted }];
-        let chosen = decoder.step_greedily(steps).unwrap();
+        let choices = vec![TokenChoice::default(); logits.len()];
+        let chosen = decoder.step_and_choose(steps, || choices).unwrap();
         let expected: Vec<_> = logits.iter().map(|logits| Some(likeliest(logits))).collect();
         assert_eq!(chosen, expected, "{}", case.name());
     }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use clew_core::{ChatMessage, ChatRole, Finish, GenerationRequest, ReplyFormat, Sampling};
 use clew_model::generation::{End, GenerationBatch, ReplyId};
-use clew_model::{Error, LanguageModel, LanguageModelOptions, Precision};
+use clew_model::sampling::{self, TokenChoice};
+use clew_model::{DeviceChoice, Error, LanguageModel, LanguageModelOptions, Precision};
 use serde_json::{Value, json};
 
 use crate::device::device;
@@ -262,7 +263,8 @@ fn whatever_the_schema_the_reply_fits_it() {
     let mut random = fastrand::Rng::with_seed(1);
     let mut batch = GenerationBatch::new(Arc::clone(&model), 64);
     let mut asked = BTreeMap::new();
-    let cases = 1000;
+    // A GPU in software takes its time.
+    let cases = if device() == DeviceChoice::Cpu { 1000 } else { 100 };
     for case in 0..cases {
         let schema = schema(&mut random, 3);
         let sampling = Sampling { temperature: 1.0, seed: Some(case), ..Sampling::default() };
@@ -290,4 +292,95 @@ fn a_schema_that_cannot_be_followed_is_refused() {
         assert!(matches!(refused, Err(Error::Constraint { .. })), "{schema}: {refused:?}");
     }
     assert!(batch.is_empty());
+}
+
+/// Returns every token that may be chosen if sums are off by a hundred-thousandth.
+fn choosable(logits: &[f32], choice: &TokenChoice) -> Vec<Option<u32>> {
+    let has = |mask: &Option<Vec<u32>>, token: usize| {
+        mask.as_ref().is_some_and(|mask| mask[token / 32] >> (token % 32) & 1 == 1)
+    };
+    let Sampling { temperature, top_p, top_k, repetition_penalty: penalty, .. } = choice.sampling;
+    let penalised = |token: usize, logit: f32| match (has(&choice.said, token), logit > 0.0) {
+        (false, _) => logit,
+        (true, true) => logit / penalty,
+        (true, false) => logit * penalty,
+    };
+    let tokens = logits.iter().enumerate();
+    let tokens = tokens.filter(|(token, logit)| {
+        logit.is_finite() && (choice.allowed.is_none() || has(&choice.allowed, *token))
+    });
+    let mut order: Vec<_> =
+        tokens.map(|(token, logit)| (token, f64::from(penalised(token, *logit)))).collect();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let Some((_, best)) = order.first().copied() else { return vec![None] };
+    let top_k = match (temperature == 0.0, top_k as usize) {
+        (true, _) => 1,
+        (false, 0) => order.len(),
+        (false, top_k) => top_k,
+    };
+    order.truncate(top_k);
+    let temperature = if temperature == 0.0 { 1.0 } else { f64::from(temperature) };
+    let mut sum = 0.0;
+    let ends = order.iter().map(|(token, logit)| {
+        sum += ((logit - best) / temperature).exp();
+        (*token, sum)
+    });
+    let ends: Vec<(usize, f64)> = ends.collect();
+    let all = sum;
+    let of = |off_p: f64, off: f64| {
+        let bound = all * (f64::from(top_p) + off_p);
+        let kept = ends.iter().position(|(_, end)| *end >= bound).unwrap_or(ends.len() - 1);
+        let drawn = ends[kept].1 * (choice.chance + off);
+        let drawn = ends[..=kept].iter().find(|(_, end)| *end > drawn);
+        Some(drawn.unwrap_or(&ends[kept]).0 as u32)
+    };
+    let off = [-1e-5, 0.0, 1e-5];
+    off.iter().flat_map(|off_p| off.iter().map(|off| of(*off_p, *off))).collect()
+}
+
+#[test]
+fn a_device_chooses_by_the_definition_of_sampling() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..60 {
+        let vocabulary = random.usize(1..4000);
+        let rows = random.usize(1..5);
+        let spread = 0.1 * 3_f32.powi(random.i32(0..6));
+        let row = |random: &mut fastrand::Rng| {
+            let logit = |random: &mut fastrand::Rng| match random.u32(0..50) {
+                0 => f32::NAN,
+                1 => f32::NEG_INFINITY,
+                // Rounded, so that some are equal.
+                _ => (spread * (random.f32() - 0.5) * 8.0).round() / 8.0,
+            };
+            (0..vocabulary).map(|_| logit(random)).collect::<Vec<f32>>()
+        };
+        let logits: Vec<Vec<f32>> = (0..rows).map(|_| row(&mut random)).collect();
+        let mask = |random: &mut fastrand::Rng, most: u32| {
+            let words = vocabulary.div_ceil(32);
+            random.bool().then(|| (0..words).map(|_| random.u32(..most)).collect::<Vec<u32>>())
+        };
+        let choice = |random: &mut fastrand::Rng| TokenChoice {
+            sampling: Sampling {
+                temperature: *random.choice([0.0, 0.3, 1.0, 5.0].iter()).unwrap(),
+                top_p: *random.choice([0.2, 0.9, 1.0].iter()).unwrap(),
+                top_k: *random.choice([0, 1, 5, 40, 5000].iter()).unwrap(),
+                repetition_penalty: *random.choice([1.0, 1.3].iter()).unwrap(),
+                seed: None,
+            },
+            chance: *random.choice([0.0, random.clone().f64(), 1.0 - 1e-9].iter()).unwrap(),
+            said: mask(random, u32::MAX),
+            allowed: mask(random, if round % 10 == 0 { 1 } else { u32::MAX }),
+        };
+        let choices: Vec<TokenChoice> = (0..rows).map(|_| choice(&mut random)).collect();
+        let chosen = sampling::choose(device(), &logits, &choices).unwrap();
+        assert_eq!(chosen.len(), rows);
+        for ((logits, choice), token) in logits.iter().zip(&choices).zip(chosen) {
+            let expected = choosable(logits, choice);
+            let sampling = choice.sampling;
+            assert!(
+                expected.contains(&token),
+                "{round}: {token:?}, not {expected:?}: {sampling:?}"
+            );
+        }
+    }
 }

@@ -302,7 +302,7 @@ fn memorag_snapshots_keep_what_was_read_and_questions_leave_a_memory_as_it_was()
         let (bytes, off) = case.model.save(&memory).unwrap().to_bytes(Default::default()).unwrap();
         assert_eq!(off, 0.0);
         let restored = MemorySnapshot::from_bytes(&bytes).unwrap();
-        let restored = case.model.restore(&restored).unwrap();
+        let restored = case.model.restore(restored).unwrap();
         case.model.prepare(&mut memory);
         let prompt = case.tensors.ids("prompt_ids");
         let answer = |memory: &MemoryState| {
@@ -314,6 +314,29 @@ fn memorag_snapshots_keep_what_was_read_and_questions_leave_a_memory_as_it_was()
         // A GPU may have found a faster kernel in the meantime.
         let repeated = if device() == DeviceChoice::Cpu { 0.0 } else { tolerance(LOGITS) };
         assert!(difference(&kept, &answer(&memory)) <= repeated, "{}", case.name);
+    }
+}
+
+#[test]
+fn a_text_in_pieces_and_a_prompt_token_by_token_are_those_at_once() {
+    // Where the ratio is to fit the text, the length of the first piece decides.
+    for case in cases().into_iter().filter(|case| !case.name.ends_with("mix_adapt")) {
+        let (context, prompt) = (case.context(), case.tensors.ids("prompt_ids"));
+        let mut at_once = case.memory();
+        case.read(&mut at_once, &context, WantedLogits::Nothing);
+        let expected = case.read(&mut at_once, &prompt, WantedLogits::All).concat();
+        // Where there is a sink, the first piece has to hold a window.
+        let first = context.len().min(2 * case.model.settings().window);
+        let (begin, rest) = context.split_at(first);
+        let mut memory = case.memory();
+        for piece in [begin].into_iter().chain(rest.chunks(3)) {
+            case.read(&mut memory, piece, WantedLogits::Nothing);
+        }
+        let tokens = prompt.iter();
+        let found = tokens.flat_map(|id| case.read(&mut memory, &[*id], WantedLogits::All));
+        let found: Vec<Vec<f32>> = found.collect();
+        let off = difference(&found.concat(), &expected);
+        assert!(off <= tolerance(LOGITS), "{}: logits are off by {off}", case.name);
     }
 }
 

@@ -226,7 +226,7 @@ proptest! {
             let (bytes, off) = saved.to_bytes(format).unwrap();
             prop_assert_eq!(&saved.to_bytes(format).unwrap().0, &bytes, "the same bytes again");
             let snapshot = MemorySnapshot::from_bytes(&bytes).unwrap();
-            let restored = model.restore(&snapshot).unwrap();
+            let restored = model.restore(snapshot).unwrap();
             prop_assert_eq!(restored.extent(), memory.extent());
             let restored_numbers = numbers(&model.save(&restored).unwrap());
             let found = difference(&numbers(&saved), &restored_numbers);
@@ -279,7 +279,7 @@ fn some_snapshot(model: usize) -> MemorySnapshot {
 
 /// Returns the error with which `from_bytes` or the model refuses a file, if one does.
 fn refusal(model: &MemoryModel, bytes: &[u8]) -> Option<String> {
-    let restored = MemorySnapshot::from_bytes(bytes).and_then(|snapshot| model.restore(&snapshot));
+    let restored = MemorySnapshot::from_bytes(bytes).and_then(|snapshot| model.restore(snapshot));
     restored.err().map(|error| error.to_string())
 }
 
@@ -384,7 +384,7 @@ fn crafted_headers_are_refused_or_harmless() {
             }
             *place = change;
             let snapshot = MemorySnapshot::from_bytes(&crafted.bytes());
-            let Ok(mut memory) = snapshot.and_then(|snapshot| model.restore(&snapshot)) else {
+            let Ok(mut memory) = snapshot.and_then(|snapshot| model.restore(snapshot)) else {
                 continue;
             };
             harmless.push(path.clone());
@@ -508,6 +508,6 @@ fn snapshots_that_somebody_changed_are_refused() {
     for (at, change) in changes.into_iter().enumerate() {
         let mut changed = whole.clone();
         change(&mut changed);
-        assert!(model.restore(&changed).is_err(), "{at}");
+        assert!(model.restore(changed).is_err(), "{at}");
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clew_core::{Error, Violations};
 use clew_endpoint::EndpointConfig;
-pub use clew_model::{DeviceChoice, Precision};
+pub use clew_model::{DeviceChoice, Precision, PrecisionChoice};
 use clew_reason::BudgetConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,9 +42,10 @@ pub struct LocalConfig {
     /// builds with the feature `wgpu`.
     #[serde(default)]
     pub device: DeviceChoice,
-    /// Number format of the weights. `bfloat16` halves the memory and is worthwhile on GPUs.
+    /// Number format of the weights. `auto` takes `bfloat16`, half the memory, on a GPU that has
+    /// it.
     #[serde(default)]
-    pub precision: Precision,
+    pub precision: PrecisionChoice,
     /// Number of CPU threads that compute, 0 to 1,024; 0 means one per core. A GPU needs none.
     #[serde(default)]
     pub threads: u32,
@@ -82,7 +83,7 @@ impl LocalConfig {
             model,
             tokenizer: None,
             device: DeviceChoice::default(),
-            precision: Precision::default(),
+            precision: PrecisionChoice::default(),
             threads: 0,
             replies: default_replies(),
             cache_tokens: default_cache_tokens(),

@@ -86,7 +86,7 @@ impl LocalGenerator {
             tokenizer: config.tokenizer.clone(),
             name: None,
             device: config.device,
-            precision: config.precision,
+            precision: config.precision.of_decoder(config.device),
             threads: config.threads as usize,
         };
         let loading = tokio::task::spawn_blocking(move || LanguageModel::load(&options));

@@ -71,7 +71,7 @@ async fn main() -> Outcome<()> {
     let slot_bytes = model.slot_bytes(1) as f64;
 
     let (before, last) = tokens.split_at((NODES - 1) * WINDOW);
-    let mut behind = model.restore(&MemorySnapshot::from_bytes(&snapshot)?)?;
+    let mut behind = model.restore(MemorySnapshot::from_bytes(&snapshot)?)?;
     read(model, &mut behind, before, 1)?;
     let taking = median(5, || timed(|| take(model, &behind)))?;
     let taking = taking / behind.extent().slots() as f64 / slot_bytes;

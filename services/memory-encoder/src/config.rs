@@ -53,7 +53,7 @@ pub struct EncoderConfig {
     pub threads: usize,
     /// Maximum number of tokens in one batch, 64 to 1,048,576; 0 means 1,024 on a CPU and 65,536 on
     /// a GPU. A larger number keeps a device busier, and makes a question that arrives behind a
-    /// batch wait longer.
+    /// batch wait longer. A GPU computes a batch in parts that its memory has room for.
     pub batch_tokens: usize,
     /// Maximum number of tokens that wait or are computed, 1,024 to 100,000,000. Beyond it
     /// interactive callers are refused with a retry delay, and bulk callers wait for room.

@@ -1,13 +1,14 @@
 //! Devices that compute with one model: a queue with a limit, supervised threads that take batches
-//! from it, and a breaker that keeps work from devices that fail or hang.
+//! from it, and a breaker that keeps work from devices that fail or hang. A thread computes small
+//! batches of several callers as one, because a device computes many texts faster together.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Error, ErrorKind, Priority};
 use clew_model::Scratch;
-use clew_runtime::admission::Gate;
-use clew_runtime::breaker::{Breaker, BreakerLimits, Computation};
+use clew_runtime::admission::{Gate, Permit};
+use clew_runtime::breaker::{Breaker, BreakerLimits, Computation, DEVICE_FAILED};
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised, start_child};
 use clew_runtime::timing::{Part, spent};
@@ -15,9 +16,10 @@ use clew_runtime::tree::RunningPart;
 use clew_telemetry::{Severity, Trouble, child, metrics};
 use ractor::ActorCell;
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use crate::EncoderConfig;
-use crate::queue::{Batch, Next, Queue, RETRY_AFTER};
+use crate::queue::{Batch, Next, Queue, RETRY_AFTER, Reply, Sharing};
 use crate::worker::{Arguments, DeviceWorker};
 
 /// Names of the parts of a model's devices.
@@ -31,7 +33,7 @@ pub(crate) struct Names {
     /// Name of the stage of one batch in metrics.
     pub stage: &'static str,
     /// Function that creates the tracing span of one batch.
-    pub span: fn(usize) -> tracing::Span,
+    pub span: fn(usize) -> Span,
     /// What it means for the process that the devices do not work.
     pub severity: Severity,
 }
@@ -126,9 +128,9 @@ impl<M: Computes> Thread<M> {
         let mut scratch = Scratch::default();
         loop {
             match self.queue.next(self.breaker.next_check(), stopped) {
-                Next::Batch(batch) => match self.breaker.admit() {
-                    Ok(()) => self.compute(batch, &mut scratch),
-                    Err(refusal) => batch.refuse(refusal),
+                Next::Batches(batches) => match self.breaker.admit() {
+                    Ok(()) => self.compute(batches, &mut scratch),
+                    Err(refusal) => batches.into_iter().for_each(|it| it.refuse(refusal.again())),
                 },
                 Next::Time => {
                     self.breaker.check_if_due(|| self.model.check().map_err(Error::from));
@@ -141,25 +143,90 @@ impl<M: Computes> Thread<M> {
         }
     }
 
-    fn compute(&self, batch: Batch<M::Text, M::Result>, scratch: &mut Scratch) {
-        let started = Instant::now();
-        self.gate.waited(started - batch.since);
-        drop(batch.waiting);
-        let texts = batch.texts.len();
-        let span = batch.span.in_scope(|| child(|| (M::NAMES.span)(texts)));
-        let compute =
-            |_: &Computation<'_>| self.model.compute(&batch.texts, scratch).map_err(Error::from);
-        let computed = span.in_scope(|| self.breaker.run(compute));
+    /// Computes batches as one, and gives each caller its own results.
+    fn compute(&self, batches: Vec<Batch<M::Text, M::Result>>, scratch: &mut Scratch) {
+        let begun = Instant::now();
+        let (mut texts, mut callers) = (Vec::new(), Vec::new());
+        for batch in batches {
+            self.gate.waited(begun - batch.since);
+            drop(batch.waiting);
+            let count = batch.texts.len();
+            let computing = batch.span.in_scope(|| child(|| (M::NAMES.span)(count)));
+            let Batch { reply, permit, span, .. } = batch;
+            callers.push(Caller { texts: count, begun, reply, permit, computing, _span: span });
+            texts.extend(batch.texts);
+        }
+        // Each caller's trace has a span of the computation. The first one has its details.
+        let within = callers.first().map_or_else(Span::none, |first| first.computing.clone());
+        let computed = within.in_scope(|| self.run(&texts, scratch));
+        drop(within);
+        match computed {
+            Ok(results) => {
+                let mut results = results.into_iter();
+                for caller in callers {
+                    let own = results.by_ref().take(caller.texts).collect();
+                    caller.answer(Ok(own));
+                }
+            }
+            // One caller's texts are at fault, and the others' are not to fail with them.
+            Err(error) if callers.len() > 1 && error.reason() != DEVICE_FAILED => {
+                let mut texts = texts.as_slice();
+                for caller in callers {
+                    let own;
+                    (own, texts) = texts.split_at(caller.texts);
+                    let computed = caller.computing.in_scope(|| self.run(own, scratch));
+                    caller.answer(computed);
+                }
+            }
+            Err(error) => {
+                for caller in callers {
+                    caller.answer(Err(error.again()));
+                }
+            }
+        }
+    }
+
+    /// Computes a result for each text, in order.
+    fn run(&self, texts: &[M::Text], scratch: &mut Scratch) -> Result<Vec<M::Result>, Error> {
+        let began = Instant::now();
+        let compute = |_: &Computation<'_>| {
+            let results = self.model.compute(texts, scratch)?;
+            match results.len() == texts.len() {
+                true => Ok(results),
+                false => Err(Error::internal("a model returned fewer results than texts")),
+            }
+        };
+        let computed = self.breaker.run(compute);
         if computed.is_err() {
             // A panic may have left it in any state.
             *scratch = Scratch::default();
         }
-        drop((span, batch.span));
-        self.queue.record_busy(started.elapsed());
-        metrics::stage_ended(M::NAMES.stage, started.elapsed(), computed.is_err());
+        self.queue.record_busy(began.elapsed());
+        metrics::stage_ended(M::NAMES.stage, began.elapsed(), computed.is_err());
+        computed
+    }
+}
+
+/// Caller of a batch that is being computed.
+struct Caller<R> {
+    /// Number of the caller's texts.
+    texts: usize,
+    begun: Instant,
+    reply: Reply<R>,
+    permit: Permit,
+    /// Tracing span of the computation.
+    computing: Span,
+    /// The caller's own tracing span, which encloses that of the computation.
+    _span: Span,
+}
+
+impl<R> Caller<R> {
+    fn answer(self, computed: Result<Vec<R>, Error>) {
+        let Self { begun, reply, permit, computing, _span, .. } = self;
+        drop((computing, _span));
         // Fails if the caller left meanwhile; then nobody needs the result.
-        drop(batch.reply.send((started, computed)));
-        drop(batch.permit);
+        drop(reply.send((begun, computed)));
+        drop(permit);
     }
 }
 
@@ -179,7 +246,9 @@ impl<M: Computes> Devices<M> {
     ) -> Result<Self, Error> {
         let Names { part, queue, severity, .. } = M::NAMES;
         let gate = Gate::new(queue, config.queue_tokens, RETRY_AFTER).seen_as(part, "tokens");
-        let queue = Arc::new(Queue::new(queue));
+        let sharing =
+            Sharing { threads: config.worker_threads(), tokens: config.tokens_of_a_batch() };
+        let queue = Arc::new(Queue::new(queue, sharing));
         let breaker = Breaker::new(part, model.name(), severity).with_limits(limits);
         let breaker = Arc::new(breaker);
         let workers = Workers {
@@ -187,14 +256,14 @@ impl<M: Computes> Devices<M> {
             queue: Arc::clone(&queue),
             gate: gate.clone(),
             breaker: Arc::clone(&breaker),
-            threads: config.worker_threads(),
+            threads: sharing.threads,
         };
         Ok(Self {
             queue,
             gate,
             breaker,
             question_wait: Duration::from_millis(config.question_wait_ms),
-            batch_tokens: config.tokens_of_a_batch(),
+            batch_tokens: sharing.tokens,
             workers: Supervised::start(workers).await?,
         })
     }
@@ -254,7 +323,7 @@ impl<M: Computes> Devices<M> {
                 Priority::Interactive => self.gate.try_enter(tokens)?,
                 Priority::Bulk => self.gate.enter(tokens, deadline).await?,
             };
-            let batch = members.iter().filter_map(|&i| texts[i].take()).collect();
+            let texts = members.iter().filter_map(|&i| texts[i].take()).collect();
             let (reply, receiver) = oneshot::channel();
             // Only the first batch is refused after a wait; the others of the call may wait behind
             // it.
@@ -263,8 +332,8 @@ impl<M: Computes> Devices<M> {
                 Priority::Interactive | Priority::Bulk => None,
             };
             let waiting = child(|| tracing::info_span!("encode.queue", tokens));
-            let (span, since) = (tracing::Span::current(), Instant::now());
-            let batch = Batch { texts: batch, reply, permit, waits_until, span, waiting, since };
+            let (span, since) = (Span::current(), Instant::now());
+            let batch = Batch { texts, tokens, reply, permit, waits_until, span, waiting, since };
             self.queue.push(batch, priority);
             replies.push((members, receiver));
         }

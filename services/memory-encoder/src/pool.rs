@@ -16,8 +16,8 @@ use tracing::Instrument;
 use crate::EncoderConfig;
 use crate::devices::{Computes, Devices, Names};
 
-/// Maximum number of bytes of texts that are tokenised where they arrive. That takes about a
-/// microsecond for each token, which is less than to wake another thread and to be woken by it.
+/// Maximum number of bytes of texts that are tokenised where they arrive. That takes at most about
+/// a microsecond for each token, which is less than to wake another thread and to be woken by it.
 const TOKENISED_IN_PLACE: usize = 1024;
 
 /// Encoder that computes on this machine's devices. Cheap to share.

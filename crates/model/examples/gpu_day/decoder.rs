@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::time::Instant;
 
+use clew_core::Sampling;
 use clew_model::DeviceChoice;
 use clew_model::decoder::{Decoder, DecoderStep, Sequence, WantedLogits};
+use clew_model::sampling::TokenChoice;
 use serde_json::json;
 
 use crate::{Report, is_dry_run, precision, tokens};
@@ -35,17 +37,19 @@ pub fn measure(device: DeviceChoice, folder: &Path, report: &mut Report) -> anyh
         false => (PROMPTS, Lengths { read: READ, steps: STEPS }),
     };
     let weights = 2.0 * decoder.parameters() as f64;
-    for streams in STREAMS {
-        steps(&decoder, streams, lengths)?;
+    for (streams, choice) in STREAMS.into_iter().zip([likeliest(), drawn(), likeliest()]) {
+        steps(&decoder, streams, lengths, &choice)?;
     }
     for &length in prompts {
         read(&decoder, &mut decoder.sequence(length), &tokens(length, decoder.vocabulary()))?;
     }
     report.take_turn()?;
     for streams in STREAMS {
-        let seconds = steps(&decoder, streams, lengths)?;
+        let seconds = steps(&decoder, streams, lengths, &likeliest())?;
+        let drawn = steps(&decoder, streams, lengths, &drawn())?;
         report.line(json!({
             "loading_seconds": loading, "streams": streams, "step_milliseconds": seconds * 1e3,
+            "step_with_drawn_tokens_milliseconds": drawn * 1e3,
             "tokens_per_second": streams as f64 / seconds,
             "weights_gigabytes_per_second": weights / seconds / 1e9,
         }))?;
@@ -65,8 +69,25 @@ pub fn measure(device: DeviceChoice, folder: &Path, report: &mut Report) -> anyh
     Ok(())
 }
 
-/// Returns the seconds of a step with so many sequences.
-fn steps(decoder: &Decoder, streams: usize, lengths: Lengths) -> Result<f64, clew_model::Error> {
+/// The choice of the likeliest token.
+fn likeliest() -> TokenChoice {
+    TokenChoice::default()
+}
+
+/// A draw with all limits, as the makers of models recommend.
+fn drawn() -> TokenChoice {
+    let sampling =
+        Sampling { temperature: 0.7, top_p: 0.8, top_k: 20, repetition_penalty: 1.05, seed: None };
+    TokenChoice { sampling, chance: 0.5, said: Some(vec![1; 64]), allowed: None }
+}
+
+/// Returns the seconds of a step with so many sequences, in which the device chooses the tokens.
+fn steps(
+    decoder: &Decoder,
+    streams: usize,
+    lengths: Lengths,
+    choice: &TokenChoice,
+) -> Result<f64, clew_model::Error> {
     let prompt = tokens(lengths.read, decoder.vocabulary());
     let sequences = (0..streams).map(|_| {
         let mut sequence = decoder.sequence(lengths.read + WARM + lengths.steps + 1);
@@ -84,7 +105,7 @@ fn steps(decoder: &Decoder, streams: usize, lengths: Lengths) -> Result<f64, cle
             .iter_mut()
             .map(|sequence| DecoderStep { sequence, tokens: &token, wanted: WantedLogits::Last })
             .collect();
-        decoder.step(&mut steps)?;
+        decoder.step_and_choose(&mut steps, || vec![choice.clone(); streams])?;
     }
     Ok(began.elapsed().as_secs_f64() / lengths.steps as f64)
 }

@@ -88,7 +88,7 @@ pub fn measure(
             let began = Instant::now();
             let snapshot = MemorySnapshot::from_bytes(&bytes)?;
             let parsed = began.elapsed().as_secs_f64();
-            let mut restored = model.restore(&snapshot)?;
+            let mut restored = model.restore(snapshot)?;
             read(&model, &mut restored, &[11])?;
             let restored = began.elapsed().as_secs_f64();
             report.line(json!({

@@ -13,6 +13,8 @@ use burn::tensor::activation::softmax;
 use super::few_rows::run_on;
 #[cfg(feature = "gpu")]
 use super::kernels::{ENTRY, FEW, FewAttention, HeadShape};
+#[cfg(feature = "gpu")]
+use super::weighing::{self, Seen};
 use crate::device::is_gpu;
 
 /// Maximum number of tokens of a sequence that attend at once on a processor, whose caches the
@@ -61,6 +63,19 @@ impl Sight {
         }
     }
 
+    /// Returns which of `keys` the `queries` attend to.
+    #[cfg(feature = "gpu")]
+    fn seen(self, queries: Range<usize>, keys: Range<usize>) -> Seen {
+        let (tokens, all) = (queries.len(), keys.len());
+        match self {
+            Self::Back { window } => {
+                let first_end = queries.start + 1 - keys.start;
+                Seen { tokens, first_end, step: 1, window: window.unwrap_or(all) }
+            }
+            Self::All => Seen { tokens, first_end: all, step: 0, window: all },
+        }
+    }
+
     /// Returns the mask `[1, 1, queries, keys]` of the keys that each query does not attend to, or
     /// `None` if every query attends to all keys. The device computes it, because a long text has
     /// more pairs than can be copied to it.
@@ -97,6 +112,15 @@ pub(crate) struct Far {
     pub(crate) keys: Tensor<3>,
     /// `[kv_heads, far, width]`.
     pub(crate) values: Tensor<3>,
+}
+
+/// Scores of queries and keys, before they are scaled.
+struct Scores {
+    /// `[kv_heads, group * queries, near]`.
+    near: Tensor<3>,
+    /// `[kv_heads, group * queries, far]`, if there are far keys.
+    far: Option<Tensor<3>>,
+    scale: f64,
 }
 
 /// Masks of the keys that the new tokens of one sequence do not attend to. Each mask is computed in
@@ -141,6 +165,42 @@ impl HiddenKeys {
             None => sight.hidden(queries, keys, device),
         });
         hidden.clone()
+    }
+
+    /// Turns the scores of `queries` into weights: scaled, without keys that a query does not
+    /// attend to, by a softmax in 32-bit floats, as in the reference. `near` are those of `keys`,
+    /// and `far` those of keys that every query attends to. Returns the weights of both, in the
+    /// shapes of the scores. On a GPU one kernel does all of it.
+    fn weights(
+        &mut self,
+        queries: Range<usize>,
+        keys: Range<usize>,
+        sight: Sight,
+        Scores { near, far, scale }: Scores,
+    ) -> (Tensor<3>, Option<Tensor<3>>) {
+        let device = near.device();
+        #[cfg(feature = "gpu")]
+        if self.given.is_none() && run_on(&device) {
+            let seen = sight.seen(queries, keys);
+            let Some(far) = far else { return (weighing::near(near, scale, seen), None) };
+            let [near, far] = weighing::near_and_far([near, far], scale, seen);
+            return (near, Some(far));
+        }
+        let dtype = near.dtype();
+        let scaled = |scores: Tensor<3>| scores.cast(DType::F32).mul_scalar(scale);
+        let [kv_heads, rows, seen] = near.dims();
+        let shape = [kv_heads, rows / queries.len(), queries.len(), seen];
+        let mut near = scaled(near);
+        if let Some(hidden) = self.of(queries, keys, sight, &device) {
+            let masked: Tensor<4> = near.reshape(shape);
+            near = masked.mask_fill(hidden.expand(shape), f32::MIN).reshape([kv_heads, rows, seen]);
+        }
+        let Some(far) = far else { return (softmax(near, 2).cast(dtype), None) };
+        // One softmax over both, so that the weights sum to one.
+        let [_, _, beyond] = far.dims();
+        let weights = softmax(Tensor::cat(vec![scaled(far), near], 2), 2).cast(dtype);
+        let of = |from, to| weights.clone().slice([0..kv_heads, 0..rows, from..to]);
+        (of(beyond, beyond + seen), Some(of(0, beyond)))
     }
 
     /// Returns the plan for `tokens` tokens, the last of `near` keys, over these and `far` more.
@@ -213,9 +273,9 @@ pub(crate) fn attend_beyond(
             all.clone().slice([0..kv_heads, seen.start - first..seen.end - first, 0..width])
         };
         let part = queries.clone().slice([0..kv_heads, 0..group, begin..end, 0..width]);
-        let device = part.device();
-        let hidden = hidden.of(start + begin..start + end, seen.clone(), sight, &device);
-        parts.push(attend_part(part, far, of_seen(&keys), of_seen(&values), hidden));
+        let rows = start + begin..start + end;
+        let weights = |scores| hidden.weights(rows, seen.clone(), sight, scores);
+        parts.push(attend_part(part, far, of_seen(&keys), of_seen(&values), weights));
     }
     let attended = match parts.len() {
         1 => parts.swap_remove(0),
@@ -269,42 +329,25 @@ fn attend_at_once(
 }
 
 /// Computes the attention of queries `[kv_heads, group, tokens, width]` over all of `far` and over
-/// keys and values `[kv_heads, seen, width]`: `[heads, tokens, width]`. The softmax is in 32-bit
-/// floats, as in the reference.
+/// keys and values `[kv_heads, seen, width]`: `[heads, tokens, width]`.
 fn attend_part(
     queries: Tensor<4>,
     far: Option<&Far>,
     keys: Tensor<3>,
     values: Tensor<3>,
-    hidden: Option<Tensor<4, Bool>>,
+    weights: impl FnOnce(Scores) -> (Tensor<3>, Option<Tensor<3>>),
 ) -> Tensor<3> {
     let [kv_heads, group, tokens, width] = queries.dims();
-    let [_, seen, _] = keys.dims();
-    let dtype = queries.dtype();
     let queries = queries.reshape([kv_heads, group * tokens, width]);
-    let scores = |keys: Tensor<3>| {
-        let scores = queries.clone().matmul(keys.swap_dims(1, 2)).cast(DType::F32);
-        scores.mul_scalar((width as f64).powf(-0.5))
-    };
-    let mut near: Tensor<4> = scores(keys).reshape([kv_heads, group, tokens, seen]);
-    if let Some(hidden) = hidden {
-        let hidden = hidden.expand([kv_heads, group, tokens, seen]);
-        near = near.mask_fill(hidden, f32::MIN);
+    let scores = |keys: Tensor<3>| queries.clone().matmul(keys.swap_dims(1, 2));
+    let (near, far_scores) = (scores(keys), far.map(|far| scores(far.keys.clone())));
+    let scale = (width as f64).powf(-0.5);
+    let (near, beyond) = weights(Scores { near, far: far_scores, scale });
+    let mut attended = near.matmul(values);
+    if let (Some(far), Some(beyond)) = (far, beyond) {
+        // Two products, without a copy of the far values beside the near.
+        attended = beyond.matmul(far.values.clone()) + attended;
     }
-    let near: Tensor<3> = near.reshape([kv_heads, group * tokens, seen]);
-    let attended = match far {
-        None => softmax(near, 2).cast(dtype).matmul(values),
-        // One softmax over both, so that the weights sum to one, without a copy of the far values.
-        Some(far) => {
-            let [_, beyond, _] = far.keys.dims();
-            let weights = Tensor::cat(vec![scores(far.keys.clone()), near], 2);
-            let weights = softmax(weights, 2).cast(dtype);
-            let of = |from: usize, to: usize| {
-                weights.clone().slice([0..kv_heads, 0..group * tokens, from..to])
-            };
-            of(0, beyond).matmul(far.values.clone()) + of(beyond, beyond + seen).matmul(values)
-        }
-    };
     attended.reshape([kv_heads * group, tokens, width])
 }
 

@@ -120,7 +120,7 @@ impl FewRows for CubeBackend {
             &client,
             CubeCount::Static(rows as u32, 1, 1),
             CubeDim::new_1d(UNITS as u32),
-            states.into_buffer_arg(),
+            states.into_tensor_arg(),
             weight.into_buffer_arg(),
             normal.clone().into_buffer_arg(),
             width,
@@ -133,7 +133,8 @@ impl FewRows for CubeBackend {
 }
 
 /// Returns a matrix whose rows each lie in a piece. A device may leave gaps between rows; a copy
-/// without them would cost as much as a product of few rows.
+/// without them would cost as much as a product of few rows. Kernels must take such a matrix as a
+/// tensor: a buffer ends where the numbers would without gaps, and what lies beyond reads as 0.
 fn rows_in_a_piece(matrix: CubeTensor) -> CubeTensor {
     match matrix.meta.strides()[1] {
         1 => matrix,
@@ -208,7 +209,7 @@ fn multiply<F: Float, N: Size>(
 /// One group of threads for each row. Rows of states lie `step` numbers apart.
 #[cube(launch)]
 fn normalise<F: Float>(
-    states: &[F],
+    states: &Matrix<F>,
     weight: &[F],
     normal: &mut [F],
     width: usize,

@@ -11,7 +11,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
-use cubecl::prelude::*;
+use cubecl::prelude::{Tensor as Slots, *};
 
 /// Number of tokens whose keys and values lie together in a pool.
 pub(super) const PAGE: usize = 64;
@@ -26,7 +26,7 @@ const GROUPS: usize = 512;
 /// sees, and where the pages of its sequence begin in the plan.
 pub(super) const ENTRY: usize = 3;
 /// Lower than any score.
-const LOWEST: f32 = -1e30;
+pub(super) const LOWEST: f32 = -1e30;
 
 /// Shape of the heads of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,10 +134,7 @@ impl FewAttention for CubeBackend {
     ) -> (CubeTensor, CubeTensor, CubeTensor) {
         let projected = into_contiguous(projected);
         let [cosines, sines, places] = [cosines, sines, places].map(into_contiguous);
-        let [keys, values] = [keys, values].map(|pool| match pool.can_mut() {
-            true => pool,
-            false => pool.copy(),
-        });
+        let [keys, values] = [keys, values].map(of_our_own);
         let rows = projected.meta.shape()[0];
         let queries = like(&projected, Shape::new([rows, shape.heads, shape.width]));
         let units = rows * shape.all() * shape.width;
@@ -217,16 +214,34 @@ fn attend_over_slots<const SOURCES: usize>(
     let [kv_heads, _, _] = dims(&slots[0].0);
     let mut first_entry = 0;
     let sources = slots.map(|(keys, values)| {
-        let page = dims(&keys)[1];
-        let [keys, values] = [keys, values].map(into_contiguous);
-        let source = Source { keys, values, page, first_entry, window: page };
+        let window = dims(&keys)[1];
+        let page = steps_of_heads(&keys).filter(|step| steps_of_heads(&values) == Some(*step));
+        let (keys, values) = match page {
+            Some(_) => (keys, values),
+            None => (into_contiguous(keys), into_contiguous(values)),
+        };
+        let page = page.unwrap_or(window);
+        let source = Source { keys, values, page, first_entry, window };
         first_entry += tokens;
         source
     });
     let shape = HeadShape { heads, kv_heads, width };
-    let shares = Shares::new(tokens, shape, &sources.each_ref().map(|source| source.page));
+    let shares = Shares::new(tokens, shape, &sources.each_ref().map(|source| source.window));
     let row_and_head = [width, tokens * width];
     attend_over(&into_contiguous(queries), row_and_head, &into_contiguous(plan), shares, sources)
+}
+
+/// Returns the number of slots from the beginning of a head of `[kv_heads, slots, width]` to the
+/// next, if the slots of each head lie together. There are more than it has if there is room.
+fn steps_of_heads(heads: &CubeTensor) -> Option<usize> {
+    let [_, slots, width] = dims(heads);
+    match &heads.meta.strides()[..] {
+        [step, slot, 1] if *slot == width && step.is_multiple_of(width) => {
+            // A single head may be said to begin again anywhere.
+            Some(step / width).filter(|step| *step >= slots)
+        }
+        _ => None,
+    }
 }
 
 /// Keys and values in pages, and the entries of the plan that attend over them.
@@ -293,8 +308,8 @@ fn attend_over<const SOURCES: usize>(
             CubeCount::Static(heads as u32, entries as u32, own as u32),
             cube_dim,
             queries.clone().into_buffer_arg(),
-            source.keys.into_buffer_arg(),
-            source.values.into_buffer_arg(),
+            source.keys.into_tensor_arg(),
+            source.values.into_tensor_arg(),
             plan.clone().into_buffer_arg(),
             sums.clone().into_buffer_arg(),
             states.clone().into_buffer_arg(),
@@ -341,8 +356,22 @@ pub(super) fn like(tensor: &CubeTensor, shape: Shape) -> CubeTensor {
     empty_device_contiguous_dtype(client, device, shape, tensor.dtype)
 }
 
+/// Returns a tensor with the same numbers that nothing else reads.
+pub(super) fn of_our_own(tensor: CubeTensor) -> CubeTensor {
+    match tensor.can_mut() {
+        true => tensor,
+        false => tensor.copy(),
+    }
+}
+
+/// Returns the number of threads that go through `numbers` together, with at least `each` for one
+/// of them: a power of two, so that the halves that add up each other's results are equal.
+pub(crate) fn threads(numbers: usize, each: usize, most: usize) -> usize {
+    1 << (numbers / each).clamp(1, most.max(1)).ilog2()
+}
+
 /// Returns the number format of a tensor, for kernels.
-pub(super) fn element(tensor: &CubeTensor) -> ElemType {
+pub(crate) fn element(tensor: &CubeTensor) -> ElemType {
     burn::backend::cubecl::dtype_to_storage_type(tensor.dtype)
 }
 
@@ -400,8 +429,8 @@ fn store<F: Float, I: Int>(
 #[cube(launch)]
 fn attend<F: Float, I: Int>(
     queries: &[F],
-    keys: &[F],
-    values: &[F],
+    keys: &Slots<F>,
+    values: &Slots<F>,
     plan: &[I],
     sums: &mut [f32],
     states: &mut [f32],

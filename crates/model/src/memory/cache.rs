@@ -2,32 +2,22 @@
 
 use burn::prelude::*;
 use burn::tensor::DType;
-use safetensors::tensor::Dtype;
 
+use super::front::Front;
 use super::layout::{End, Rows};
+use super::slots::Slots;
 use super::snapshot::{LayerData, SlotData};
 use crate::Error;
-use crate::checkpoint::are_finite;
 use crate::decoder::attention::{Far, Heads, HiddenKeys, Sight, attend_beyond};
 use crate::decoder::layers::Layers;
-
-/// Keys before rotation by their positions, and values, `[kv_heads, slots, head_width]` each.
-#[derive(Clone, Debug)]
-pub(super) struct Slots {
-    pub(super) keys: Tensor<3>,
-    pub(super) values: Tensor<3>,
-}
 
 /// Memory of a text in one layer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LayerMemory {
     /// Sink and memory.
-    pub(super) front: Option<Slots>,
-    /// Rotated keys of the front, kept while questions are answered, because every token of a
-    /// question reads them.
-    pub(super) turned: Option<Tensor<3>>,
+    front: Option<Front>,
     /// The open window.
-    pub(super) open: Option<Slots>,
+    open: Option<Slots>,
     /// Rotated keys of the open window, kept from pass to pass while its slots keep their
     /// positions, because every token of a draft reads them.
     open_turned: Option<Tensor<3>>,
@@ -64,176 +54,77 @@ impl Window<'_> {
     }
 }
 
-impl Slots {
-    /// Reads the bytes that [`Slots::to_bytes`] returned for slots of this shape.
-    ///
-    /// # Errors
-    /// Returns [`Error::Exchange`] if the bytes do not have this shape or a number is not finite,
-    /// because they come from another node.
-    pub(super) fn of_bytes(
-        mut keys: Vec<u8>,
-        shape: [usize; 3],
-        device: &Device,
-        dtype: DType,
-    ) -> Result<Self, Error> {
-        let unlike = |expected: String, found: String| Error::Exchange { expected, found };
-        let half = shape.iter().product::<usize>() * dtype.size();
-        if keys.len() != 2 * half {
-            let expected = format!("{} bytes of slots", 2 * half);
-            return Err(unlike(expected, keys.len().to_string()));
-        }
-        let format = match dtype {
-            DType::F16 => Dtype::F16,
-            DType::BF16 => Dtype::BF16,
-            // Decoders compute in these formats alone.
-            _ => Dtype::F32,
-        };
-        if !are_finite(&keys, format) {
-            return Err(unlike("finite numbers in slots".to_owned(), "others".to_owned()));
-        }
-        let values = keys.split_off(half);
-        let tensor = |bytes| {
-            Tensor::from_data(TensorData::from_bytes_vec(bytes, shape, dtype), (device, dtype))
-        };
-        Ok(Self { keys: tensor(keys), values: tensor(values) })
-    }
-
-    /// Copies the slots off the device: the keys, then the values, in the format `dtype`.
-    ///
-    /// # Errors
-    /// Returns [`Error::Device`] if the device fails.
-    pub(super) fn to_bytes(&self, dtype: DType) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::new();
-        for tensor in [&self.keys, &self.values] {
-            let data = off_device(tensor)?.convert_dtype(dtype);
-            bytes.extend_from_slice(data.as_bytes());
-        }
-        Ok(bytes)
-    }
-
-    fn with(self, more: Self) -> Self {
-        Self {
-            keys: Tensor::cat(vec![self.keys, more.keys], 1),
-            values: Tensor::cat(vec![self.values, more.values], 1),
-        }
-    }
-
-    fn parts(self) -> (Tensor<3>, Tensor<3>) {
-        (self.keys, self.values)
-    }
-
-    fn first(&self, count: usize) -> Self {
-        let [heads, _, width] = self.keys.dims();
-        let first = |all: &Tensor<3>| all.clone().slice([0..heads, 0..count, 0..width]);
-        Self { keys: first(&self.keys), values: first(&self.values) }
-    }
-
-    fn only(&self, kept: &[usize]) -> Self {
-        let kept: Vec<i64> = kept.iter().map(|at| *at as i64).collect();
-        let data = TensorData::new(kept.clone(), [kept.len()]);
-        let kept = Tensor::<1, Int>::from_data(data, &self.keys.device());
-        Self {
-            keys: self.keys.clone().select(1, kept.clone()),
-            values: self.values.clone().select(1, kept),
-        }
-    }
-}
-
-fn off_device(tensor: &Tensor<3>) -> Result<TensorData, Error> {
-    let data = tensor.clone().try_into_data();
-    data.map_err(|error| Error::Device { reason: error.to_string() })
-}
-
-/// Appends `more` to the slots that exist.
-fn joined(there: Option<Slots>, more: Slots) -> Slots {
-    match there {
-        None => more,
-        Some(there) => there.with(more),
-    }
-}
-
 impl LayerMemory {
     /// Copies the slots off the device.
     pub(super) fn data(&self) -> Result<LayerData, Error> {
-        let slots = |slots: &Option<Slots>| -> Result<Option<SlotData>, Error> {
-            let Some(Slots { keys, values }) = slots else { return Ok(None) };
-            Ok(Some(SlotData { keys: off_device(keys)?, values: off_device(values)? }))
-        };
-        Ok(LayerData { front: slots(&self.front)?, open: slots(&self.open)? })
+        let front = self.front.as_ref().map(Front::slots);
+        let data = |slots: Option<&Slots>| slots.map(Slots::data).transpose();
+        Ok(LayerData { front: data(front.as_ref())?, open: data(self.open.as_ref())? })
     }
 
-    /// Copies the slots onto a device.
-    pub(super) fn of(data: &LayerData, device: &Device, dtype: DType) -> Self {
-        let tensor = |data: &TensorData| {
-            Tensor::<3>::from_data(data.clone().convert_dtype(dtype), (device, dtype))
-        };
-        let slots = |slots: &Option<SlotData>| {
-            let SlotData { keys, values } = slots.as_ref()?;
-            Some(Slots { keys: tensor(keys), values: tensor(values) })
-        };
-        Self { front: slots(&data.front), open: slots(&data.open), ..Self::default() }
+    /// Moves the slots onto a device.
+    pub(super) fn of(LayerData { front, open }: LayerData, device: &Device, dtype: DType) -> Self {
+        let tensor =
+            |data: TensorData| Tensor::from_data(data.convert_dtype(dtype), (device, dtype));
+        let slots =
+            |SlotData { keys, values }| Slots { keys: tensor(keys), values: tensor(values) };
+        Self { front: front.map(slots).map(Front::new), open: open.map(slots), open_turned: None }
     }
 
     /// Stops gradients at this point.
     pub(super) fn detach(&mut self) {
-        for slots in [&mut self.front, &mut self.open].into_iter().flatten() {
-            slots.keys = slots.keys.clone().detach();
-            slots.values = slots.values.clone().detach();
-        }
-        for turned in [&mut self.turned, &mut self.open_turned] {
-            *turned = turned.take().map(Tensor::detach);
-        }
+        self.front = self.front.take().map(Front::detach);
+        self.open = self.open.take().map(Slots::detach);
+        self.open_turned = self.open_turned.take().map(Tensor::detach);
     }
 
     /// Waits until the device has computed the slots.
     pub(super) fn wait(&self) -> Result<(), Error> {
-        let Some(slots) = self.open.as_ref().or(self.front.as_ref()) else { return Ok(()) };
-        off_device(&slots.values.clone().slice([0..1, 0..1, 0..1])).map(drop)
+        let slots = self.open.clone().or_else(|| self.front.as_ref().map(Front::slots));
+        slots.map_or(Ok(()), |slots| slots.wait())
     }
 
     /// Begins a pass.
     pub(super) fn begin(&self, layers: &Layers) -> Growing {
-        let far = self.front.as_ref().map(|front| Far {
-            keys: match &self.turned {
-                Some(turned) => turned.clone(),
-                None => layers.turned(front.keys.clone(), 0),
-            },
-            values: front.values.clone(),
-        });
+        let far = self.front.as_ref().map(|front| front.far(layers));
         let (open, open_turned) = (self.open.clone(), self.open_turned.clone());
         Growing { far, grown: None, open, open_turned, sink: None }
     }
 
     /// Stores the results of a pass.
     pub(super) fn end(&mut self, pass: Growing) {
-        let Growing { grown, open, open_turned, sink, .. } = pass;
+        let Growing { far, grown, open, open_turned, sink } = pass;
+        // What nobody else reads is written in place.
+        drop(far);
         (self.open, self.open_turned) = (open, open_turned);
         if let Some(sink) = sink {
-            (self.front, self.turned) = (Some(sink), None);
+            self.front = Some(Front::new(sink));
         }
         if let Some((slots, turned)) = grown {
-            if let Some(front) = self.turned.take() {
-                self.turned = Some(Tensor::cat(vec![front, turned], 1));
-            }
-            self.front = Some(joined(self.front.take(), slots));
+            self.front = Some(match self.front.take() {
+                None => Front::new(slots),
+                Some(front) => front.append(slots, turned),
+            });
         }
     }
 
     /// Appends slots of other nodes to the front.
     pub(super) fn join(&mut self, more: Vec<Slots>) {
-        if more.is_empty() {
-            return;
-        }
-        let (keys, values) = self.front.take().into_iter().chain(more).map(Slots::parts).unzip();
-        // With the keys of the front grows what is kept rotated of them.
-        self.turned = None;
-        self.front = Some(Slots { keys: Tensor::cat(keys, 1), values: Tensor::cat(values, 1) });
+        let mut more = more.into_iter();
+        let Some(front) = self.front.take().or_else(|| more.next().map(Front::new)) else { return };
+        self.front = Some(front.join(more));
     }
 
-    /// Rotates the keys of the front once for all questions that follow.
+    /// Prepares the front for all questions that follow.
+    pub(super) fn prepare(&mut self, layers: &Layers) {
+        self.turn(layers);
+        self.front.iter_mut().for_each(Front::fit);
+    }
+
+    /// Rotates the keys of the front once for all passes that follow.
     pub(super) fn turn(&mut self, layers: &Layers) {
-        if let (Some(front), None) = (&self.front, &self.turned) {
-            self.turned = Some(layers.turned(front.keys.clone(), 0));
+        if let Some(front) = &mut self.front {
+            front.turn(layers);
         }
     }
 }

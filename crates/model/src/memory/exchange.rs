@@ -21,7 +21,8 @@ use std::collections::HashMap;
 
 use burn::prelude::*;
 
-use super::cache::{Growing, LayerMemory, Slots};
+use super::cache::{Growing, LayerMemory};
+use super::slots::Slots;
 use super::{GoOn, MemoryInput, MemoryModel, MemoryState, Pass, Window};
 use crate::Error;
 use crate::decoder::WantedLogits;

@@ -8,7 +8,7 @@ use super::{MemoryInput, MemoryModel, MemoryState, Ratios};
 use crate::decoder::WantedLogits;
 use crate::folder::folder_name;
 use crate::language::Language;
-use crate::sampler::Sampler;
+use crate::sampling::Sampler;
 use crate::{Error, LanguageModelOptions};
 
 /// Placeholder for the document, to find the template's text around it.
@@ -208,11 +208,12 @@ impl MemoryReader {
                 break;
             }
             is_first = false;
+            let choices = open.iter_mut().map(|draft| draft.sampler.choice(None)).collect();
             let mut readings: Vec<MemoryInput<'_>> =
                 open.iter_mut().map(|draft| draft.next()).collect();
-            let logits = self.model.read(&mut readings)?;
-            for (draft, mut logits) in open.into_iter().zip(logits) {
-                draft.say(&mut logits)?;
+            let tokens = self.model.read_and_choose(&mut readings, choices)?;
+            for (draft, token) in open.into_iter().zip(tokens) {
+                draft.say(token)?;
             }
         }
         Ok(drafts.into_iter().map(|draft| draft.end(self)).collect())
@@ -260,9 +261,8 @@ impl Drafting {
             repetition_penalty: reader.language.repetition_penalty,
             ..Sampling::default()
         };
-        let (tokens, length) = (prompt, 0);
-        let prompt = tokens.len();
-        Self { memory, tokens, prompt, read: length, sampler: Sampler::new(sampling) }
+        let sampler = Sampler::new(sampling, &prompt);
+        Self { memory, prompt: prompt.len(), tokens: prompt, read: 0, sampler }
     }
 
     fn is_over(&self, reader: &MemoryReader, max_tokens: usize) -> bool {
@@ -281,11 +281,12 @@ impl Drafting {
         }
     }
 
-    fn say(&mut self, logits: &mut [f32]) -> Result<(), Error> {
-        let token = self.sampler.choose(logits, &self.tokens);
-        self.tokens.push(token.ok_or_else(|| Error::Device {
+    fn say(&mut self, token: Option<u32>) -> Result<(), Error> {
+        let token = token.ok_or_else(|| Error::Device {
             reason: "the memory model gave no usable likelihood of any token".to_owned(),
-        })?);
+        })?;
+        self.tokens.push(token);
+        self.sampler.say(token);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use clew_core::{CorpusName, IfThere, Priority, Query, SearchMode, TextKind};
 use clew_formats::{FileFormat, Naming, Options, Source};
-use clew_generator::config::{DeviceChoice, LocalConfig, Precision};
+use clew_generator::config::{DeviceChoice, LocalConfig, PrecisionChoice};
 use clew_index::ObjectStoreSettings;
 use clew_memory_encoder::OwnEncoder;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ pub enum BenchAction {
         /// Device to compute on: `cpu`, or in builds for GPUs `cuda:0` or `vulkan:0`.
         #[arg(long, default_value = "cpu")]
         device: DeviceChoice,
-        /// Compute in bfloat16.
+        /// Compute in bfloat16. On a GPU that has it, that is the default.
         #[arg(long)]
         bf16: bool,
         /// Number of CPU threads; 0 means one per core.
@@ -127,7 +127,7 @@ pub async fn run(global: &GlobalArgs, arguments: BenchArgs, output: &Output) -> 
             let local = LocalConfig {
                 tokenizer,
                 device,
-                precision: if bf16 { Precision::BFloat16 } else { Precision::Float32 },
+                precision: if bf16 { PrecisionChoice::BFloat16 } else { PrecisionChoice::Auto },
                 threads,
                 ..LocalConfig::of(language_model(global)?)
             };

@@ -11,7 +11,7 @@ use clew_core::{
     Sampling,
 };
 use clew_generator::LocalGenerator;
-use clew_generator::config::{DeviceChoice, LocalConfig, Precision};
+use clew_generator::config::{DeviceChoice, LocalConfig, PrecisionChoice};
 use serde_json::json;
 
 use crate::args::global::GlobalArgs;
@@ -31,7 +31,8 @@ pub struct GenerateArgs {
     /// Device to compute on: `cpu`, or in builds for GPUs `cuda:0` or `vulkan:0`.
     #[arg(long, default_value = "cpu", value_name = "DEVICE")]
     pub device: DeviceChoice,
-    /// Keep the model in bfloat16 instead of 32-bit floats.
+    /// Keep the model in bfloat16 instead of 32-bit floats. On a GPU that has it, that is the
+    /// default.
     #[arg(long)]
     pub bf16: bool,
     /// Maximum number of tokens of the reply.
@@ -77,7 +78,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let request = request(&arguments)?;
     request.check()?;
-    let precision = if arguments.bf16 { Precision::BFloat16 } else { Precision::Float32 };
+    let precision = if arguments.bf16 { PrecisionChoice::BFloat16 } else { PrecisionChoice::Auto };
     let local = LocalConfig {
         tokenizer: arguments.tokenizer,
         device: arguments.device,

@@ -36,6 +36,8 @@ const PATIENT: BreakerLimits = BreakerLimits {
 #[derive(Clone, Copy)]
 enum Order {
     Double(u32),
+    /// Is refused, as tokens of another model are.
+    Refuse,
     Fail,
     Panic,
     /// Computes nothing until the device is released.
@@ -44,6 +46,8 @@ enum Order {
 
 /// Device that does what it is told, and passes checks while it is told so.
 struct Obedient {
+    /// Number of orders in each batch that was begun.
+    begun: Mutex<Vec<usize>>,
     passes: AtomicBool,
     is_released: Mutex<bool>,
     released: Condvar,
@@ -52,7 +56,12 @@ struct Obedient {
 impl Obedient {
     fn new() -> Arc<Self> {
         let (is_released, released) = (Mutex::new(false), Condvar::new());
-        Arc::new(Self { passes: AtomicBool::new(true), is_released, released })
+        let (begun, passes) = (Mutex::default(), AtomicBool::new(true));
+        Arc::new(Self { begun, passes, is_released, released })
+    }
+
+    fn begun(&self) -> Vec<usize> {
+        self.begun.lock().unwrap().clone()
     }
 
     fn breaks(&self) {
@@ -82,7 +91,7 @@ impl Computes for Obedient {
         queue: "the queue",
         doing: "doubling",
         stage: "compute",
-        span: |_| tracing::Span::none(),
+        span: |_| Span::none(),
         severity: Severity::NotReady,
     };
 
@@ -95,10 +104,16 @@ impl Computes for Obedient {
     }
 
     fn compute(&self, orders: &[Order], _: &mut Scratch) -> Result<Vec<u32>, clew_model::Error> {
+        self.begun.lock().unwrap().push(orders.len());
+        if orders.iter().any(|order| matches!(order, Order::Refuse)) {
+            let (expected, found) = ("tokens of this model".to_owned(), "others".to_owned());
+            return Err(clew_model::Error::ForeignTokens { expected, found });
+        }
         let mut results = Vec::new();
         for order in orders {
             match order {
                 Order::Double(number) => results.push(2 * number),
+                Order::Refuse => unreachable!("refused above"),
                 Order::Fail => return Err(Self::out_of_memory()),
                 Order::Panic => panic!("told to panic"),
                 Order::Hang => {
@@ -124,7 +139,8 @@ async fn devices(
     model: &Arc<Obedient>,
     threads: usize,
 ) -> Arc<Devices<Obedient>> {
-    let config = EncoderConfig { threads, ..EncoderConfig::default() };
+    let question_wait_ms = 60_000;
+    let config = EncoderConfig { threads, question_wait_ms, ..EncoderConfig::default() };
     Arc::new(Devices::start_within(limits, Arc::clone(model), &config).await.unwrap())
 }
 
@@ -133,7 +149,47 @@ fn soon() -> Instant {
 }
 
 async fn compute(devices: &Devices<Obedient>, order: Order) -> Result<Vec<u32>, Error> {
-    devices.compute(vec![order], Priority::Interactive, Instant::now(), soon()).await
+    compute_at(devices, order, Priority::Interactive).await
+}
+
+async fn compute_at(
+    devices: &Devices<Obedient>,
+    order: Order,
+    priority: Priority,
+) -> Result<Vec<u32>, Error> {
+    devices.compute(vec![order], priority, Instant::now(), soon()).await
+}
+
+/// Has one thread compute the orders of several callers that wait together. Returns the results,
+/// and the sizes of the batches.
+async fn together(
+    orders: impl IntoIterator<Item = (Order, Priority)>,
+) -> (Vec<Result<Vec<u32>, Error>>, Vec<usize>) {
+    let model = Obedient::new();
+    let devices = devices(PATIENT, &model, 1).await;
+    let begin = |order, priority| {
+        let devices = Arc::clone(&devices);
+        tokio::spawn(async move { compute_at(&devices, order, priority).await })
+    };
+    let hanging = begin(Order::Hang, Priority::Interactive);
+    until(async || model.begun() == [1]).await;
+    let mut waiting = Vec::new();
+    for (order, priority) in orders {
+        waiting.push(begin(order, priority));
+        until(async || devices.gate.in_use() == 1 + waiting.len()).await;
+    }
+    model.release();
+    assert_eq!(hanging.await.unwrap().unwrap(), [0]);
+    let mut results = Vec::new();
+    for result in waiting {
+        results.push(result.await.unwrap());
+    }
+    assert_eq!(compute(&devices, Order::Double(1)).await.unwrap(), [2]);
+    assert!(devices.troubles().is_empty());
+    until(async || devices.gate.in_use() == 0).await;
+    devices.stop().await;
+    let begun = model.begun();
+    (results, begun[1..begun.len() - 1].to_vec())
 }
 
 fn severity(devices: &Devices<Obedient>) -> Option<Severity> {
@@ -183,6 +239,44 @@ async fn a_batch_that_panics_takes_no_other_with_it() {
     assert_eq!(other.await.unwrap().unwrap(), [0]);
     assert_eq!(devices.workers.restarts(), 0, "the threads go on");
     devices.stop().await;
+}
+
+#[tokio::test]
+async fn callers_that_wait_together_share_a_batch_and_get_their_own_results() {
+    let orders = (0..16).map(|number| {
+        let is_question = number % 3 == 0;
+        let priority = if is_question { Priority::Interactive } else { Priority::Bulk };
+        (Order::Double(number), priority)
+    });
+    let (results, batches) = together(orders).await;
+    for (number, result) in (0..).zip(results) {
+        assert_eq!(result.unwrap(), [2 * number]);
+    }
+    assert_eq!(batches, [6, 10], "the questions, and then the bulk");
+}
+
+#[tokio::test]
+async fn texts_that_the_model_refuses_fail_their_own_caller_only() {
+    let orders = [Order::Double(1), Order::Refuse, Order::Double(2)];
+    let (results, batches) = together(orders.map(|order| (order, Priority::Bulk))).await;
+    let [one, refused, two] = results.try_into().unwrap();
+    assert_eq!((one.unwrap(), two.unwrap()), (vec![2], vec![4]));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(batches, [3, 1, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_device_that_fails_at_a_batch_tells_each_of_its_callers() {
+    for order in [Order::Fail, Order::Panic] {
+        let orders = [Order::Double(1), order, Order::Double(2)];
+        let (results, batches) = together(orders.map(|order| (order, Priority::Bulk))).await;
+        for result in results {
+            let error = result.unwrap_err();
+            assert_eq!((error.reason(), error.is_retryable()), (DEVICE_FAILED, true));
+            assert!(error.retry_after().is_some());
+        }
+        assert_eq!(batches, [3]);
+    }
 }
 
 /// Serves an encoder service that takes work while `devices` do. Returns its node and its address.
@@ -289,6 +383,7 @@ async fn what_waits_behind_a_hanging_batch_is_refused_with_the_next_caller() {
         tokio::spawn(async move { compute(&devices, order).await })
     };
     let hanging = begin(Order::Hang);
+    until(async || model.begun() == [1]).await;
     // If it comes too late to wait, it is refused as well.
     let waiting = begin(Order::Double(1));
     until(async || devices.gate.in_use() == 2 || waiting.is_finished()).await;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clew_cluster::Address;
 use clew_core::{Error, Violations};
 use clew_model::memory::SnapshotFormat;
-use clew_model::{DeviceChoice, LanguageModelOptions, Precision};
+use clew_model::{DeviceChoice, LanguageModelOptions, PrecisionChoice};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +31,9 @@ pub struct MemoryModelConfig {
     /// Device to compute on: `cpu`, `cuda:0` in builds with the feature `cuda`, or `vulkan:0` in
     /// builds with the feature `wgpu`.
     pub device: DeviceChoice,
-    /// Number format of the weights. `bfloat16` halves the memory and is worthwhile on GPUs.
-    pub precision: Precision,
+    /// Number format of the weights. `auto` takes `bfloat16`, half the memory, on a GPU that has
+    /// it.
+    pub precision: PrecisionChoice,
     /// Number of CPU threads that compute, 0 to 1,024; 0 means one per core. A GPU needs none.
     pub threads: usize,
     /// Bytes on the device for memories that are kept ready, 1 MiB to 1 TiB. The least recently
@@ -65,7 +66,7 @@ impl Default for MemoryModelConfig {
             folder: None,
             prompts: None,
             device: DeviceChoice::default(),
-            precision: Precision::default(),
+            precision: PrecisionChoice::default(),
             threads: 0,
             cache_bytes: 4 << 30,
             queue_tokens: 1_000_000,
@@ -121,7 +122,7 @@ impl MemoryModelConfig {
             tokenizer: None,
             name: None,
             device: self.device,
-            precision: self.precision,
+            precision: self.precision.of_decoder(self.device),
             threads: self.threads,
         })
     }

@@ -13,7 +13,7 @@ use clew_runtime::breaker::{Breaker, Computation, DEVICE_FAILED};
 use super::error::{lost, refused_snapshot};
 use super::exchange::Streams;
 use super::peers::Peers;
-use super::queue::{Ask, Brought, Form, Queue, Together, Work};
+use super::queue::{Ask, Brought, Form, Queue, Together, Work, is_wanted};
 use super::ready::Ready;
 use super::settings::Settings;
 
@@ -82,9 +82,10 @@ impl Device {
         })
     }
 
-    fn form(&self, form: Form, stopped: &dyn Fn() -> bool) {
+    fn form(&self, mut form: Form, stopped: &dyn Fn() -> bool) {
+        let begun = form.begun.take();
         let formed = match self.breaker.admit() {
-            Ok(()) => self.run(|computation| self.try_form(&form, computation, stopped)),
+            Ok(()) => self.run(|computation| self.try_form(&form, begun, computation, stopped)),
             Err(refusal) => Err(refusal),
         };
         // Released first, so that a caller that has the reply finds room.
@@ -96,10 +97,11 @@ impl Device {
     fn try_form(
         &self,
         form: &Form,
+        begun: Option<MemorySnapshot>,
         computation: &Computation<'_>,
         stopped: &dyn Fn() -> bool,
     ) -> Result<MemorySnapshot, Error> {
-        let mut memory = match &form.begun {
+        let mut memory = match begun {
             Some(begun) => self.reader.model().restore(begun).map_err(refused_snapshot)?,
             None => self.reader.begin(form.ratio)?,
         };
@@ -154,36 +156,28 @@ impl Device {
     }
 
     fn read_together(&self, together: Together, stopped: &dyn Fn() -> bool) {
+        let Together { begun, tokens, share, received, outbox, deadline, reply, permits } =
+            together;
+        let compute = |computation: &Computation<'_>| {
+            let model = self.reader.model();
+            let memory = model.restore(begun).map_err(refused_snapshot)?;
+            let meanwhile = || {
+                self.draft_waiting(computation, stopped);
+                is_wanted(&reply, deadline) && !stopped()
+            };
+            let outboxes = std::slice::from_ref(&outbox);
+            let mut streams = Streams { received: &received, outboxes, meanwhile: &meanwhile };
+            model.read_together(&memory, &tokens, share, &mut streams, &mut |_| meanwhile())?;
+            Ok(())
+        };
         let read = match self.breaker.admit() {
-            Ok(()) => {
-                self.run(|computation| self.try_read_together(&together, computation, stopped))
-            }
+            Ok(()) => self.run(compute),
             Err(refusal) => Err(refusal),
         };
-        let Together { reply, permits, outbox, .. } = together;
         // Released first, so that a caller that has the reply finds room.
         drop((permits, outbox));
         // Fails if the caller left meanwhile; then nobody needs the slots.
         drop(reply.send(read));
-    }
-
-    fn try_read_together(
-        &self,
-        together: &Together,
-        computation: &Computation<'_>,
-        stopped: &dyn Fn() -> bool,
-    ) -> Result<(), Error> {
-        let model = self.reader.model();
-        let memory = model.restore(&together.begun).map_err(refused_snapshot)?;
-        let meanwhile = || {
-            self.draft_waiting(computation, stopped);
-            together.is_wanted() && !stopped()
-        };
-        let Together { tokens, share, received, outbox, .. } = together;
-        let outboxes = std::slice::from_ref(outbox);
-        let mut streams = Streams { received, outboxes, meanwhile: &meanwhile };
-        model.read_together(&memory, tokens, *share, &mut streams, &mut |_| meanwhile())?;
-        Ok(())
     }
 
     /// Drafts for the questions that wait.
@@ -255,7 +249,7 @@ impl Device {
         }
         while let Some(at) = asks.iter().position(|ask| ask.brought.is_some()) {
             let Some(Brought { snapshot, flight }) = asks[at].brought.take() else { break };
-            let made = self.run(|_| self.make_ready(&key, &snapshot));
+            let made = self.run(|_| self.make_ready(&key, snapshot));
             drop(flight);
             match made {
                 Ok(memory) => return Some(memory),
@@ -265,7 +259,7 @@ impl Device {
         None
     }
 
-    fn make_ready(&self, key: &str, snapshot: &MemorySnapshot) -> Result<Arc<MemoryState>, Error> {
+    fn make_ready(&self, key: &str, snapshot: MemorySnapshot) -> Result<Arc<MemoryState>, Error> {
         let model = self.reader.model();
         let bytes = |slots: usize| self.settings.ready_bytes(slots);
         if !self.ready.make_room(bytes(snapshot.extent.slots())) {

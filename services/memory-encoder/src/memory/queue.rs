@@ -103,24 +103,29 @@ struct Waiting {
     panics: bool,
 }
 
+/// Returns whether the caller behind `reply` still waits.
+pub(super) fn is_wanted<T>(reply: &oneshot::Sender<T>, deadline: Instant) -> bool {
+    !reply.is_closed() && Instant::now() < deadline
+}
+
 impl Ask {
     /// Returns whether a caller still waits for it.
     pub(super) fn is_wanted(&self) -> bool {
-        !self.reply.is_closed() && Instant::now() < self.deadline
+        is_wanted(&self.reply, self.deadline)
     }
 }
 
 impl Form {
     /// Returns whether a caller still waits for it.
     pub(super) fn is_wanted(&self) -> bool {
-        !self.reply.is_closed() && Instant::now() < self.deadline
+        is_wanted(&self.reply, self.deadline)
     }
 }
 
 impl Together {
     /// Returns whether a caller still waits for it.
     pub(super) fn is_wanted(&self) -> bool {
-        !self.reply.is_closed() && Instant::now() < self.deadline
+        is_wanted(&self.reply, self.deadline)
     }
 }
 

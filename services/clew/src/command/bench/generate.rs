@@ -32,8 +32,11 @@ pub async fn run(config: LocalConfig, load: Load) -> anyhow::Result<Value> {
         bail!("expected at least one reply at once, of at least two tokens");
     }
     let LocalConfig { device, precision, threads, .. } = config;
-    let measuring = move || Roofline::measure(device, precision, threads as usize);
-    let roofline = tokio::task::spawn_blocking(measuring).await??;
+    let measuring = move || {
+        let precision = precision.of_decoder(device);
+        Roofline::measure(device, precision, threads as usize).map(|roofline| (precision, roofline))
+    };
+    let (precision, roofline) = tokio::task::spawn_blocking(measuring).await??;
     let generator = LocalGenerator::load(&LocalConfig { replies: most, ..config }).await?;
     let parameters = generator.parameters() as f64;
     let bytes = match precision {
