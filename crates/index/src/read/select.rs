@@ -1,14 +1,12 @@
 //! Finds documents by filters, and describes them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use clew_core::{Access, DescribedDocument, DocumentId, DocumentStatus, Selection, Version};
 use lance::dataset::ProjectionRequest;
-use lance_core::utils::tokio::spawn_cpu;
 
 use crate::catalogue::record::DocumentRecord;
 use crate::error::{Error, Operation, Result};
@@ -19,7 +17,7 @@ use crate::read::resident::masks::Allowed;
 use crate::read::table_view::TableView;
 use crate::read::view::Snapshot;
 use crate::table::column;
-use crate::table::engine::run;
+use crate::table::engine::{in_background, run};
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 
@@ -36,7 +34,7 @@ impl ShardView {
         limit: usize,
     ) -> Result<Vec<DocumentStatus>> {
         let (selecting, after) = (self.selecting(selection).await?, after.cloned());
-        in_background(move || {
+        let selected = in_background(move || {
             let mut first = BTreeSet::new();
             for id in selecting.ids(after.as_ref()) {
                 let is_beyond = first.len() >= limit && first.last().is_none_or(|last| id >= *last);
@@ -53,8 +51,8 @@ impl ShardView {
             let catalogue = &selecting.snapshot.catalogue;
             let status = |id: &DocumentId| catalogue.get(id)?.status(catalogue.wanted());
             first.into_iter().filter_map(status).collect()
-        })
-        .await
+        });
+        Ok(selected.await)
     }
 
     /// Returns the number of documents that are selected.
@@ -63,12 +61,12 @@ impl ShardView {
     /// Returns a storage error.
     pub async fn count_selected(&self, selection: &Selection) -> Result<u64> {
         let selecting = self.selecting(selection).await?;
-        in_background(move || {
+        let counted = in_background(move || {
             let admitted = selecting.ids(None).filter(|id| selecting.admits(id));
             // A document is not there twice, but nothing here makes sure of that.
             admitted.collect::<BTreeSet<_>>().len() as u64
-        })
-        .await
+        });
+        Ok(counted.await)
     }
 
     async fn selecting(&self, selection: &Selection) -> Result<Selecting> {
@@ -235,10 +233,4 @@ async fn read_rows(
             source: "a row cannot be read".into(),
         }),
     }
-}
-
-/// Runs work that grows with the number of documents beside the asynchronous threads.
-async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let done = spawn_cpu(move || Ok::<_, Infallible>(work())).await;
-    Ok(done.unwrap_or_else(|never| match never {}))
 }

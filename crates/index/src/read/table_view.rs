@@ -13,10 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use arrow::record_batch::RecordBatch;
 use clew_core::{Access, ChunkText, Filter};
 use clew_vectors::Directions;
+use futures::{TryStreamExt, stream};
 use lance::Dataset;
+use lance_core::utils::tokio::get_num_compute_intensive_cpus;
 
 use crate::catalogue::Catalogue;
-use crate::error::{Error, Operation, Result};
+use crate::error::{Operation, Result};
 use crate::read::resident::fragment::{Fragment, ResidentDirections};
 use crate::read::resident::masks::{self, Allowed};
 use crate::read::resident::words::Words;
@@ -25,7 +27,7 @@ use crate::read::table_view::probing::{IndexRecall, Probing};
 use crate::read::table_view::text_index::TextIndex;
 use crate::read::table_view::vector_index::NearestIndex;
 use crate::settings::SearchMemory;
-use crate::table::engine::scan_fragments;
+use crate::table::engine::{in_background, scan_fragments};
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
 use crate::table::vectors::StoredVectors;
@@ -195,41 +197,58 @@ impl TableView {
         masks::allowed(self.kind, dataset, fragments, catalogue, access, filter).await
     }
 
-    /// Returns the text index with the words of the rows outside it, or `None` if there is no such
-    /// index.
+    /// Returns the text index with the fragments that it does not cover, whose words are in memory,
+    /// or `None` if there is no such index.
     pub(crate) async fn text(&self) -> Result<Option<(&TextIndex, Vec<Arc<Fragment>>)>> {
         self.handed.0.words.store(true, Ordering::Relaxed);
-        let open = || TextIndex::open(self.kind, &self.dataset);
-        let Some(index) = once(&self.text, open).await? else { return Ok(None) };
+        let Some(index) = self.text_index().await? else { return Ok(None) };
         let is_fresh = |fragment: &&Arc<Fragment>| !index.covers(fragment.id());
         let fresh: Vec<_> = self.fragments().await?.iter().filter(is_fresh).cloned().collect();
         self.read_words(index, &fresh).await?;
         Ok(Some((index, fresh)))
     }
 
+    async fn text_index(&self) -> Result<Option<&TextIndex>> {
+        Ok(once(&self.text, || TextIndex::open(self.kind, &self.dataset)).await?.as_ref())
+    }
+
+    /// Reads the words of fragments that are not in memory yet. Searches that need the same ones
+    /// share the work: each fragment is read by the first that comes to it.
     async fn read_words(&self, index: &TextIndex, fragments: &[Arc<Fragment>]) -> Result<()> {
-        let Some(column) = self.kind.text_index().map(|wanted| wanted.column) else {
-            return Ok(());
+        let at_once = get_num_compute_intensive_cpus();
+        stream::iter(fragments.iter().map(Ok))
+            .try_for_each_concurrent(at_once, async |fragment| {
+                fragment.words.get_or_try_init(|| self.words_of(index, fragment.id())).await?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Splits and stems the texts of a fragment, which takes a second for some megabytes.
+    async fn words_of(&self, index: &TextIndex, fragment: u32) -> Result<Words> {
+        let kind = self.kind;
+        let Some(column) = kind.text_index().map(|wanted| wanted.column) else {
+            return Ok(Words::default());
         };
-        for fragment in fragments {
-            let read = || async {
-                let mut words = Words::default();
-                let mut tokenizer = index.tokenizer();
-                let id = fragment.id();
-                let add = |batch: &RecordBatch| {
-                    for (row, text) in Rows::new(self.kind, batch).numbered_texts(&column)? {
-                        words.add(parts(row).1, text, tokenizer.as_mut());
-                    }
-                    Ok(())
-                };
-                let (kind, columns) = (self.kind, [column.as_ref()]);
-                scan_fragments(kind, Operation::Read, &self.dataset, &[id], &columns, None, add)
-                    .await?;
-                Ok::<_, Error>(words)
-            };
-            once(&fragment.words, read).await?;
-        }
-        Ok(())
+        let mut batches = Vec::new();
+        let add = |batch: &RecordBatch| {
+            batches.push(batch.clone());
+            Ok(())
+        };
+        let columns = [column.as_ref()];
+        scan_fragments(kind, Operation::Read, &self.dataset, &[fragment], &columns, None, add)
+            .await?;
+        let mut tokenizer = index.tokenizer();
+        in_background(move || {
+            let mut words = Words::default();
+            for batch in &batches {
+                for (row, text) in Rows::new(kind, batch).numbered_texts(&column)? {
+                    words.add(parts(row).1, text, tokenizer.as_mut());
+                }
+            }
+            Ok(words)
+        })
+        .await
     }
 
     /// Returns the vector index of a column, or `None` if there is none.
@@ -327,11 +346,18 @@ impl TableView {
     }
 
     /// Reads into memory what earlier views of the table had there, so that the first search of
-    /// this one is as fast as the last one of the view before.
+    /// this one is as fast as the last one of the view before. Reads words of new fragments only:
+    /// those of others are for the searches that need them, because a commit must not wait for all
+    /// that the text index has yet to cover.
     pub(crate) async fn catch_up(&self, vectors: &[StoredVectors]) -> Result<()> {
-        self.fragments().await?;
-        if self.handed.0.words.load(Ordering::Relaxed) {
-            self.text().await?;
+        let known = self.handed.fragments().clone();
+        let fragments = self.fragments().await?;
+        if self.handed.0.words.load(Ordering::Relaxed)
+            && let Some(index) = self.text_index().await?
+        {
+            let is_new = |of: &&Arc<Fragment>| known.get(of.id()).is_none();
+            let new = fragments.iter().filter(is_new).filter(|of| !index.covers(of.id()));
+            self.read_words(index, &new.cloned().collect::<Vec<_>>()).await?;
         }
         let columns = self.handed.columns().clone();
         for vectors in vectors.iter().filter(|vectors| columns.contains(&vectors.name)) {
@@ -375,4 +401,81 @@ where
     }
     let made = make().await?;
     Ok(cell.get_or_init(|| made))
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{
+        Access, CandidateQuery, Chunk, Grouping, SearchMode, SearchedView, Span, Timestamp,
+    };
+
+    use super::*;
+    use crate::read::fixture::{DIMENSION, document, open};
+    use crate::read::search::{self, Seen};
+    use crate::read::view::Snapshot;
+    use crate::settings::Tuning;
+    use crate::shard::ShardWriter;
+    use crate::values::derived::{DerivedDocument, EmbeddedChunk};
+
+    /// Adds a document of one chunk.
+    async fn add(shard: &mut ShardWriter, id: &str) {
+        let now = Timestamp::from_micros(1);
+        let document = document(id);
+        let accepted = shard.accept(vec![document.clone()], now).await.unwrap();
+        let chunk = Chunk {
+            ordinal: 0,
+            span: Span::new(0, document.text.len()),
+            key_text: document.text.clone(),
+            tokens: 5,
+            attributes: document.attributes.clone(),
+        };
+        let chunks = vec![EmbeddedChunk { chunk, vectors: vec![vec![1.0; DIMENSION]] }];
+        let (version, recipe) = (accepted[0].version, shard.settings().recipes.wanted);
+        let derived = DerivedDocument { document, version, recipe, chunks };
+        shard.commit_derived(vec![derived]).await.unwrap();
+    }
+
+    /// Returns the number of chunks in which a word is found.
+    async fn count(snapshot: &Arc<Snapshot>, word: &str) -> usize {
+        let query = CandidateQuery {
+            encoder: String::new(),
+            text: word.to_owned(),
+            vector: None,
+            mode: SearchMode::Sparse,
+            filter: Filter::default(),
+            grouping: Grouping::Chunks,
+            limit: 10,
+            exact: false,
+            with_texts: false,
+            view: SearchedView::Newest,
+        };
+        let seen = Seen { access: Access::all(), newest: None };
+        search::run(Arc::clone(snapshot), seen, query).await.unwrap().sparse.len()
+    }
+
+    /// Returns which fragments have their words in memory, in the order of their commits.
+    async fn have_words(snapshot: &Snapshot) -> Vec<bool> {
+        let fragments = snapshot.chunk_rows.fragments().await.unwrap();
+        fragments.iter().map(|fragment| fragment.words.get().is_some()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_commit_reads_words_of_its_own_rows_and_the_next_search_all_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let tuning = Tuning { unindexed_chunks: 1, ..Tuning::default() };
+        let mut shard = open(folder.path(), tuning).await;
+        add(&mut shard, "a").await;
+        let plan = shard.maintenance_plan().await.unwrap();
+        shard.maintain(&plan, std::time::Duration::ZERO).await.unwrap();
+        let before = shard.reader().snapshot();
+        add(&mut shard, "b").await;
+        add(&mut shard, "c").await;
+        assert_eq!(count(&before, "text").await, 1, "what an old view shows");
+        add(&mut shard, "d").await;
+        let newest = shard.reader().snapshot();
+        assert_eq!(have_words(&newest).await, [false, false, false, true]);
+        let (all, one) = tokio::join!(count(&newest, "text"), count(&newest, "c"));
+        assert_eq!((all, one), (4, 1));
+        assert_eq!(have_words(&newest).await, [false, true, true, true], "the index has the first");
+    }
 }

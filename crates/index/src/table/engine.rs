@@ -1,11 +1,13 @@
 //! Calls of the storage engine, with our errors.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 
 use arrow::record_batch::RecordBatch;
 use futures::{FutureExt, TryFutureExt, TryStreamExt};
 use lance::Dataset;
+use lance_core::utils::tokio::spawn_cpu;
 use lance_table::format::Fragment;
 use lancedb::datafusion::prelude::Expr;
 use lancedb::query::{ExecutableQuery, Query};
@@ -33,6 +35,15 @@ pub(crate) fn failed(
     operation: Operation,
 ) -> impl FnOnce(lancedb::Error) -> Error {
     move |error| Error::of_table(table, operation, error.into())
+}
+
+/// Runs work that takes longer than a step of a task may beside the asynchronous threads. It must
+/// not wait for anything.
+pub(crate) async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let done = spawn_cpu(move || Ok::<_, Infallible>(work())).await;
+    done.unwrap_or_else(|never| match never {})
 }
 
 /// Calls `visit` with the rows of some fragments that meet a condition: the given columns and, in

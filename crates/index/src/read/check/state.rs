@@ -73,46 +73,20 @@ fn outline(facts: &Facts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{
-        Access, Attributes, CheckQuery, Chunking, CorpusSettings, Document, EncoderIdentity, Label,
-        Labels, MediaType, Timestamp,
-    };
+    use clew_core::{Access, CheckQuery, Label, Timestamp};
 
     use super::*;
-    use crate::settings::{ShardSettings, Takeover};
-    use crate::shard::ShardWriter;
-    use crate::storage::Storage;
-
-    fn document(id: &str) -> Document {
-        Document {
-            id: id.parse().unwrap(),
-            text: format!("text of {id}"),
-            media_type: MediaType::Plain,
-            title: String::new(),
-            attributes: Attributes::new(),
-            event_time: None,
-            labels: Labels::default(),
-            source_version: None,
-        }
-    }
+    use crate::read::fixture::{document, open};
+    use crate::settings::Tuning;
 
     #[tokio::test]
     async fn what_the_owner_does_not_know_as_it_is_stored_is_found_on_any_page() {
         let folder = tempfile::tempdir().unwrap();
-        let encoder = EncoderIdentity {
-            model: "none".to_owned(),
-            revision: "1".to_owned(),
-            dimension: 8,
-            max_tokens: 64,
-        };
-        let (now, chunking) = (Timestamp::from_micros(1), Chunking::Sections { max_tokens: 32 });
-        let corpus = CorpusSettings::plain("notes".parse().unwrap(), 1, chunking, encoder, now);
-        let place = Storage::from(folder.path());
-        let settings = ShardSettings::of(&corpus);
-        let mut shard = ShardWriter::open(&place, settings, Takeover::Uncontested).await.unwrap();
+        let mut shard = open(folder.path(), Tuning::default()).await;
+        let now = Timestamp::from_micros(1);
         let ids = ["a", "b", "c", "d"];
         shard.accept(ids.map(document).to_vec(), now).await.unwrap();
-        let change = |shard: &mut ShardWriter, id: &str, change: fn(&mut Facts)| {
+        let change = |shard: &mut crate::ShardWriter, id: &str, change: fn(&mut Facts)| {
             shard.catalogue.change(&id.parse().unwrap(), change);
         };
         change(&mut shard, "b", |facts| *facts = Facts::default());

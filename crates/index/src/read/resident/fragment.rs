@@ -8,6 +8,7 @@ use clew_core::{DocumentId, Filter, Labels, Recipe, Version};
 use clew_vectors::Directions;
 use quick_cache::sync::Cache;
 use roaring::RoaringBitmap;
+use tokio::sync::OnceCell;
 
 use crate::error::Result;
 use crate::read::resident::words::Words;
@@ -67,8 +68,10 @@ pub(crate) struct Fragment {
     by_document: Vec<u32>,
     /// Different sets of labels of the rows.
     label_sets: Vec<Labels>,
-    /// Words of the rows, read when they are first needed.
-    pub words: OnceLock<Words>,
+    /// Words of the rows, read when they are first needed. The commit that adds the fragment and
+    /// all searches wait for whoever reads them, which are tasks that stand still only as long as
+    /// the storage does.
+    pub words: OnceCell<Words>,
     directions: Mutex<HashMap<String, DirectionsCell>>,
     masks: Cache<MaskKey, Arc<RoaringBitmap>>,
 }
@@ -204,7 +207,7 @@ impl Draft {
             owners: self.owners,
             by_document,
             label_sets,
-            words: OnceLock::new(),
+            words: OnceCell::new(),
             directions: Mutex::default(),
             masks: Cache::new(MASKS),
         }

@@ -1,12 +1,10 @@
 //! Ranks rows by the cosine similarity of their vectors.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use arrow::datatypes::{Float32Type, UInt64Type};
 use clew_vectors::Direction;
 use futures::{TryFutureExt, TryStreamExt};
-use lance_core::utils::tokio::spawn_cpu;
 use lancedb::DistanceType;
 use lancedb::datafusion::prelude::Expr;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
@@ -17,7 +15,7 @@ use crate::read::resident::masks::Allowed;
 use crate::read::resident::{parts, row_at};
 use crate::read::search::{Ranked, Search};
 use crate::read::table_view::vector_index::NearestIndex;
-use crate::table::engine::{failed, run};
+use crate::table::engine::{failed, in_background, run};
 use crate::table::filter;
 use crate::table::kind::TableKind;
 use crate::table::rows::Rows;
@@ -228,7 +226,7 @@ pub(super) async fn compare_all(
     of: impl Fn(u32) -> bool + Send + 'static,
 ) -> Vec<(u64, f32)> {
     let (resident, direction, allowed) = (Arc::clone(resident), direction.clone(), allowed.clone());
-    let compared = spawn_cpu(move || {
+    in_background(move || {
         let mut found = Vec::new();
         for (fragment, ResidentDirections { directions, .. }) in
             resident.iter().map(|(fragment, directions)| (fragment, &**directions))
@@ -247,9 +245,9 @@ pub(super) async fn compare_all(
                 })),
             }
         }
-        Ok::<_, Infallible>(found)
-    });
-    compared.await.unwrap_or_else(|never| match never {})
+        found
+    })
+    .await
 }
 
 /// Returns the best `limit` rows, and those that are as good as the last of them, in any order.
