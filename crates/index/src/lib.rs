@@ -75,6 +75,8 @@
 mod backup;
 mod catalogue;
 mod error;
+#[cfg(test)]
+mod fixture;
 mod read;
 mod registry;
 mod settings;

@@ -3,8 +3,6 @@
 mod check;
 mod chunk_list;
 mod export;
-#[cfg(test)]
-mod fixture;
 pub(crate) mod reader;
 pub(crate) mod resident;
 mod search;

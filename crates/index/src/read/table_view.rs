@@ -405,35 +405,13 @@ where
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{
-        Access, CandidateQuery, Chunk, Grouping, SearchMode, SearchedView, Span, Timestamp,
-    };
+    use clew_core::{Access, CandidateQuery, Grouping, SearchMode, SearchedView};
 
     use super::*;
-    use crate::read::fixture::{DIMENSION, document, open};
+    use crate::fixture::{ingest, open};
     use crate::read::search::{self, Seen};
     use crate::read::view::Snapshot;
     use crate::settings::Tuning;
-    use crate::shard::ShardWriter;
-    use crate::values::derived::{DerivedDocument, EmbeddedChunk};
-
-    /// Adds a document of one chunk.
-    async fn add(shard: &mut ShardWriter, id: &str) {
-        let now = Timestamp::from_micros(1);
-        let document = document(id);
-        let accepted = shard.accept(vec![document.clone()], now).await.unwrap();
-        let chunk = Chunk {
-            ordinal: 0,
-            span: Span::new(0, document.text.len()),
-            key_text: document.text.clone(),
-            tokens: 5,
-            attributes: document.attributes.clone(),
-        };
-        let chunks = vec![EmbeddedChunk { chunk, vectors: vec![vec![1.0; DIMENSION]] }];
-        let (version, recipe) = (accepted[0].version, shard.settings().recipes.wanted);
-        let derived = DerivedDocument { document, version, recipe, chunks };
-        shard.commit_derived(vec![derived]).await.unwrap();
-    }
 
     /// Returns the number of chunks in which a word is found.
     async fn count(snapshot: &Arc<Snapshot>, word: &str) -> usize {
@@ -464,14 +442,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tuning = Tuning { unindexed_chunks: 1, ..Tuning::default() };
         let mut shard = open(folder.path(), tuning).await;
-        add(&mut shard, "a").await;
+        ingest(&mut shard, "a", "text of a").await;
         let plan = shard.maintenance_plan().await.unwrap();
         shard.maintain(&plan, std::time::Duration::ZERO).await.unwrap();
         let before = shard.reader().snapshot();
-        add(&mut shard, "b").await;
-        add(&mut shard, "c").await;
+        ingest(&mut shard, "b", "text of b").await;
+        ingest(&mut shard, "c", "text of c").await;
         assert_eq!(count(&before, "text").await, 1, "what an old view shows");
-        add(&mut shard, "d").await;
+        ingest(&mut shard, "d", "text of d").await;
         let newest = shard.reader().snapshot();
         assert_eq!(have_words(&newest).await, [false, false, false, true]);
         let (all, one) = tokio::join!(count(&newest, "text"), count(&newest, "c"));

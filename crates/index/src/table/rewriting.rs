@@ -442,14 +442,14 @@ fn moved(old: &[(u32, DeletionVector, DeletionVector)], new: &[u32]) -> Vec<Roar
 #[cfg(test)]
 pub(super) mod tests {
     use clew_core::{
-        Attributes, Document, DocumentId, ErrorKind, FailureStatus, Labels, MediaType, Recipe,
-        Stage, StoredDocument, Timestamp, Version,
+        DocumentId, ErrorKind, FailureStatus, Recipe, Stage, StoredDocument, Timestamp, Version,
     };
     use lance::index::DatasetIndexInternalExt;
     use lance_index::metrics::NoOpMetricsCollector;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fixture::document;
     use crate::storage::Storage;
     use crate::storage::session::IndexMemory;
     use crate::table::{filter, rows};
@@ -491,16 +491,7 @@ pub(super) mod tests {
     }
 
     pub(in crate::table) fn source(number: u32, text: String) -> StoredDocument {
-        let document = Document {
-            id: format!("d{number}").parse().unwrap(),
-            text,
-            media_type: MediaType::Plain,
-            title: String::new(),
-            attributes: Attributes::new(),
-            event_time: None,
-            labels: Labels::default(),
-            source_version: None,
-        };
+        let document = document(&format!("d{number}"), &text);
         let (version, accepted_at) = (Version(u64::from(number)), Timestamp::from_micros(1));
         StoredDocument { document, version, accepted_at }
     }

@@ -170,12 +170,12 @@ pub(super) fn tree_breach(
 #[cfg(test)]
 mod tests {
     use clew_core::{
-        Attributes, ChunkText, ContentHash, Document, Labels, MediaType, Recipe, Recipes,
-        StoredDocument, Timestamp, Version,
+        ChunkText, ContentHash, Labels, Recipe, Recipes, StoredDocument, Timestamp, Version,
     };
 
     use super::*;
     use crate::catalogue::record::Wanted;
+    use crate::fixture::document;
     use crate::table::rows::chunks::ChunkKey;
     use crate::values::facts::{ChunkFacts, Facts, NodeFacts, SourceFacts};
     use crate::values::nodes::NodeRow;
@@ -190,16 +190,7 @@ mod tests {
 
     /// Returns a document of two chunks, with what the owner knows of it.
     fn sound() -> (DocumentRecord, DocumentRows) {
-        let document = Document {
-            id: "a".parse().unwrap(),
-            text: TEXT.to_owned(),
-            media_type: MediaType::Plain,
-            title: String::new(),
-            attributes: Attributes::new(),
-            event_time: None,
-            labels: Labels::default(),
-            source_version: None,
-        };
+        let document = document("a", TEXT);
         let accepted_at = Timestamp::from_micros(1);
         let source = SourceFacts {
             version: Version(4),

@@ -76,7 +76,7 @@ mod tests {
     use clew_core::{Access, CheckQuery, Label, Timestamp};
 
     use super::*;
-    use crate::read::fixture::{document, open};
+    use crate::fixture::{document, open};
     use crate::settings::Tuning;
 
     #[tokio::test]
@@ -85,7 +85,7 @@ mod tests {
         let mut shard = open(folder.path(), Tuning::default()).await;
         let now = Timestamp::from_micros(1);
         let ids = ["a", "b", "c", "d"];
-        shard.accept(ids.map(document).to_vec(), now).await.unwrap();
+        shard.accept(ids.map(|id| document(id, id)).to_vec(), now).await.unwrap();
         let change = |shard: &mut crate::ShardWriter, id: &str, change: fn(&mut Facts)| {
             shard.catalogue.change(&id.parse().unwrap(), change);
         };

@@ -3,18 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clew_core::{
-    Attributes, Chunk, Document, EncoderIdentity, Labels, MediaType, Recipe, Recipes, Span,
-    Timestamp, Version,
-};
+use clew_core::{EncoderIdentity, Recipe, Recipes, Span, Version};
 
 use super::*;
+use crate::fixture::ingest;
 use crate::settings::{SearchMemory, ShardSettings, Takeover, Tuning};
 use crate::shard::plan::MaintenanceStep;
 use crate::storage::Storage;
 use crate::table::rows;
 use crate::table::vectors::VectorColumn;
-use crate::values::derived::{DerivedDocument, EmbeddedChunk};
 use crate::values::nodes::{DocumentNodes, NodeRow};
 
 const RECIPE: Recipe = Recipe(3);
@@ -46,28 +43,6 @@ async fn open(folder: &Path) -> ShardWriter {
 
 fn id(name: &str) -> DocumentId {
     name.parse().unwrap()
-}
-
-/// Accepts a document and commits one chunk of it.
-async fn ingest(shard: &mut ShardWriter, name: &str, text: &str) {
-    let document = Document {
-        id: id(name),
-        text: text.to_owned(),
-        media_type: MediaType::Plain,
-        title: String::new(),
-        attributes: Attributes::new(),
-        event_time: None,
-        labels: Labels::default(),
-        source_version: None,
-    };
-    let now = Timestamp::from_micros(1);
-    let version = shard.accept(vec![document.clone()], now).await.unwrap()[0].version;
-    let span = Span::new(0, text.len());
-    let (key_text, attributes) = (text.to_owned(), Attributes::new());
-    let chunk = Chunk { ordinal: 0, span, key_text, tokens: 9, attributes };
-    let chunks = vec![EmbeddedChunk { chunk, vectors: vec![vec![1.0, 0.0]] }];
-    let derived = DerivedDocument { document, version, recipe: RECIPE, chunks };
-    shard.commit_derived(vec![derived]).await.unwrap();
 }
 
 /// Makes one fragment of the small ones of each table.
