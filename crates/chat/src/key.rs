@@ -5,8 +5,7 @@ use std::slice::from_ref;
 use std::str::FromStr;
 
 use clew_core::{Error, SummaryLevel, SummaryTask, Violations};
-use clew_text::{key_phrases, one_line};
-use clew_tree::summarise;
+use clew_text::{key_phrases, one_line, summarise};
 
 use crate::event::day;
 use crate::{SpeakerRole, Turn, events, facts};

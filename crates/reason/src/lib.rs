@@ -41,8 +41,8 @@
 //!   expressions.
 //! - Extract what users state of themselves: `clew_chat::facts`. It cannot rephrase, and misses
 //!   statements without "I".
-//! - Build summaries, entities and relations: `clew_tree` and `clew_graph`. They cannot use other
-//!   words than the text's.
+//! - Build summaries, entities and relations: `clew_text::summarise` and `clew_graph`. They cannot
+//!   use other words than the text's.
 //!
 //! Asking questions about a segment, and judging answers, have no counterpart.
 //!

@@ -89,7 +89,7 @@ impl GraphBuilder for ExtractiveGraphBuilder {
         deadline: Instant,
     ) -> Result<Vec<Summary>, Error> {
         tasks.iter().try_for_each(|task| task.check(&self.limits))?;
-        self.read(tasks, deadline, clew_tree::summarise).await
+        self.read(tasks, deadline, clew_text::summarise).await
     }
 
     async fn extract(

@@ -2,7 +2,7 @@
 //! and graphs of a corpus.
 //!
 //! ```text
-//! GraphBuilderRpc ─┬─► ExtractiveGraphBuilder ──► clew_tree, clew_graph
+//! GraphBuilderRpc ─┬─► ExtractiveGraphBuilder ──► clew_text, clew_graph
 //!                  └─► clew_reason's Prompted ──► language model
 //! ```
 //!

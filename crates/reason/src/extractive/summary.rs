@@ -14,7 +14,7 @@ const MAX_READ_BYTES: usize = 64 * 1024;
 /// summary is about, so the confidence is 1 if there is anything to summarise.
 pub(super) fn summarise(evidence: &[Evidence]) -> Reading {
     let passages = in_order(evidence);
-    let summary = clew_tree::summarise(&SummaryTask {
+    let summary = clew_text::summarise(&SummaryTask {
         level: SummaryLevel::Leaf,
         parts: passages.iter().map(|passage| passage.text.clone()).collect(),
         max_bytes: MAX_BYTES,

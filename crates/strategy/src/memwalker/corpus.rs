@@ -76,7 +76,7 @@ fn node_above(below: &[TreeNode]) -> Option<TreeNode> {
     Some(TreeNode {
         id: TreeNodeId::Upper { shard, key: CorpusTreeKey::above(&keys) },
         title: String::new(),
-        summary: clew_tree::summarise(&task).text,
+        summary: clew_text::summarise(&task).text,
         span: None,
         documents: (from.clone(), to.clone()),
         bytes: below.iter().map(|node| node.bytes).sum(),

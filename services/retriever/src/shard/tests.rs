@@ -847,7 +847,7 @@ impl GraphBuilders for Rules {
 #[async_trait]
 impl GraphBuilder for Rules {
     async fn summarise(&self, tasks: Vec<SummaryTask>, _: Instant) -> Result<Vec<Summary>, Error> {
-        Ok(tasks.iter().map(clew_tree::summarise).collect())
+        Ok(tasks.iter().map(clew_text::summarise).collect())
     }
 
     async fn extract(

@@ -18,7 +18,7 @@ struct Rules;
 #[async_trait]
 impl GraphBuilder for Rules {
     async fn summarise(&self, tasks: Vec<SummaryTask>, _: Instant) -> Result<Vec<Summary>, Error> {
-        Ok(tasks.iter().map(clew_tree::summarise).collect())
+        Ok(tasks.iter().map(clew_text::summarise).collect())
     }
 
     async fn extract(
@@ -55,7 +55,7 @@ async fn every_act_of_reading_is_rehearsed_and_no_model_is_asked() {
         SummaryTask { level: SummaryLevel::Leaf, parts: vec![PASSAGE.to_owned()], max_bytes: 80 };
     let summaries = builders(&model, 0).rehearsal().summarise(vec![task.clone()], soon()).await;
     let summary = &summaries.unwrap()[0];
-    assert_eq!((&summary.text, summary.cost.model_calls), (&clew_tree::summarise(&task).text, 1));
+    assert_eq!((&summary.text, summary.cost.model_calls), (&clew_text::summarise(&task).text, 1));
     assert!(summary.cost.prompt_tokens > 40 && summary.cost.completion_tokens > 0);
     assert!(model.asked.lock().unwrap().is_empty());
 }

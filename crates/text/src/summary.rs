@@ -26,9 +26,10 @@ mod choice;
 use std::collections::HashSet;
 
 use clew_core::{Cost, Quote, Span, Summary, SummaryLevel, SummaryTask};
-use clew_text::{Shape, one_line};
 
-use crate::choice::{Candidate, choose};
+use crate::{Shape, one_line, trimmed};
+
+use choice::{Candidate, choose};
 
 /// Returns the summary of a task's parts: whole sentences of theirs, with single blanks for white
 /// space. If not even one sentence fits, it is the beginning of the best one.
@@ -71,8 +72,8 @@ struct Sentence {
 fn sentences(parts: &[String]) -> Vec<Sentence> {
     let mut sentences = Vec::new();
     for (part, text) in parts.iter().enumerate() {
-        for whole in clew_text::sentences(text) {
-            let span = clew_text::trimmed(text, whole);
+        for whole in crate::sentences(text) {
+            let span = trimmed(text, whole);
             let quote = Quote { part, span };
             let written = text_of(parts, quote);
             if !written.is_empty() {

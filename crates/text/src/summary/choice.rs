@@ -4,10 +4,11 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use clew_core::Quote;
-use clew_text::{Term, terms};
+
+use crate::{Term, terms};
 
 /// Sentence that may be chosen.
-pub(crate) struct Candidate {
+pub(super) struct Candidate {
     quote: Quote,
     /// Bytes that it takes in a summary.
     bytes: usize,
@@ -17,7 +18,7 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     /// Creates the candidate for the sentence at `quote`, which reads `text`.
-    pub fn new(quote: Quote, text: &str) -> Self {
+    pub(super) fn new(quote: Quote, text: &str) -> Self {
         let terms: BTreeSet<Term> = terms(text).collect();
         Self { quote, bytes: text.len(), terms: terms.into_iter().collect() }
     }
@@ -54,7 +55,7 @@ impl Eq for Bound {}
 /// Chooses sentences of `candidates` whose texts, with a blank between, take at most `max_bytes`;
 /// best first. With `each_part_first`, no part gives a second sentence while another may give its
 /// first.
-pub(crate) fn choose(
+pub(super) fn choose(
     candidates: &[Candidate],
     max_bytes: usize,
     each_part_first: bool,

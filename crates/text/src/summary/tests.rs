@@ -92,8 +92,8 @@ proptest! {
         if summary.quotes.len() > 1 {
             for quote in &summary.quotes {
                 let part = &task.parts[quote.part];
-                let spans = clew_text::sentences(part);
-                let mut whole = spans.into_iter().map(|span| clew_text::trimmed(part, span));
+                let spans = crate::sentences(part);
+                let mut whole = spans.into_iter().map(|span| trimmed(part, span));
                 prop_assert!(whole.any(|span| span == quote.span));
             }
         }
