@@ -132,13 +132,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::TurnId;
+    use crate::{TurnId, turn_document};
 
     fn document(role: SpeakerRole, speaker: &str, text: &str) -> Document {
         let (id, speaker) = ("monday".parse::<DocumentId>().unwrap(), speaker.to_owned());
         let (id, text) = (TurnId { session: id, number: 3 }, text.to_owned());
         let turn = Turn { id, speaker, role, text, time: None, attributes: Attributes::new() };
-        turn.document("ada").unwrap()
+        turn_document(&turn, "ada").unwrap()
     }
 
     fn chunks(document: &Document) -> Vec<Chunk> {

@@ -1,12 +1,11 @@
 //! Turns as documents of a corpus.
 
 use clew_core::{
-    AttributeName, AttributeValue, Document, DocumentId, Error, Filter, Labels, Limits, MediaType,
+    AttributeName, AttributeValue, Document, DocumentId, Error, Filter, Labels, MediaType,
     Violations,
 };
 
-use crate::key::day_and_facts;
-use crate::{SpeakerRole, Turn, TurnId, facts};
+use crate::{SpeakerRole, Turn, TurnId};
 
 /// Address of a turn: its user, session and number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -165,22 +164,16 @@ impl Turn {
         }
     }
 
-    /// Returns the turn as a document of a user's memory, which is also found by its day and its
-    /// [`facts`]. Both depend only on the turn itself, so that turns may arrive in any order. The
-    /// turn before is taken into account by smoothing at recall.
+    /// Returns the text of the turn's document: what is said, after the name of its speaker.
+    pub fn document_text(&self) -> String {
+        format!("{}{}", self.role.heading(&self.speaker), self.text)
+    }
+
+    /// Returns the turn as a document of a user's memory, with a `title` by which it is also found.
     ///
     /// # Errors
     /// Returns [`clew_core::ErrorKind::InvalidInput`] if [`TurnAddress::check`] rejects a name.
-    pub fn document(&self, user: &str) -> Result<Document, Error> {
-        self.document_with(user, &facts(self))
-    }
-
-    /// Does the same as [`Turn::document`], with facts found elsewhere, for example by a language
-    /// model.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Turn::document`].
-    pub fn document_with(&self, user: &str, facts: &[String]) -> Result<Document, Error> {
+    pub fn document(&self, user: &str, title: String) -> Result<Document, Error> {
         let address = TurnAddress { user: user.to_owned(), turn: self.id.clone() };
         let values = [
             (USER, user),
@@ -192,12 +185,11 @@ impl Turn {
         for (name, value) in values {
             attributes.insert(AttributeName::try_from(name.to_owned())?, value.into());
         }
-        let title_bytes = Limits::default().title_bytes;
         Ok(Document {
             id: address.document_id()?,
-            text: format!("{}{}", self.role.heading(&self.speaker), self.text),
+            text: self.document_text(),
             media_type: MediaType::Plain,
-            title: day_and_facts(self, facts, title_bytes),
+            title,
             attributes,
             event_time: self.time,
             labels: Labels::default(),
@@ -249,9 +241,9 @@ mod tests {
     #[test]
     fn names_that_would_be_others_are_refused() {
         for name in ["a/b", &"x".repeat(201)] {
-            let error = turn("s", 0, "Hello").document(name).unwrap_err();
+            let error = turn("s", 0, "Hello").document(name, String::new()).unwrap_err();
             assert_eq!(error.violations()[0].field, "user");
-            let error = turn(name, 0, "Hello").document("u").unwrap_err();
+            let error = turn(name, 0, "Hello").document("u", String::new()).unwrap_err();
             assert_eq!(error.violations()[0].field, "session");
         }
         for name in ["", "a/b", "a\n"] {
@@ -260,17 +252,6 @@ mod tests {
         }
         let other: DocumentId = "ada/notes/1.txt".parse().unwrap();
         assert_eq!(TurnAddress::of(&other), None);
-    }
-
-    #[test]
-    fn a_turn_is_found_by_its_day_and_by_what_its_speaker_states() {
-        let time = "2024-05-20T10:00:00Z".parse().ok();
-        let (speaker, role) = ("Ada".to_owned(), SpeakerRole::Other);
-        let said = Turn { speaker, role, time, ..turn("s", 0, "I keep bees.") };
-        let document = said.document("u").unwrap();
-        assert!(document.title.contains("20 May 2024"), "{}", document.title);
-        assert!(document.title.contains("Ada"), "{}", document.title);
-        assert_eq!(document.text, "Ada: I keep bees.");
     }
 
     #[test]
@@ -299,15 +280,14 @@ mod tests {
             let attributes = attributes.into_iter().map(|name| (name.try_into().unwrap(), text.clone().into()));
             let attributes = attributes.collect();
             let turn = Turn { role, speaker, attributes, ..turn(&session, number, &text) };
-            let document = turn.document(&user).unwrap();
+            let document = turn.document(&user, text).unwrap();
             prop_assert_eq!(Turn::of(&document), Some((user.clone(), turn.clone())));
             prop_assert_eq!(TurnAddress::of(&document.id), Some(TurnAddress { user, turn: turn.id }));
-            prop_assert!(document.title.len() <= Limits::default().title_bytes);
         }
 
         #[test]
         fn ids_of_a_session_are_in_its_order(numbers in prop::collection::vec(any::<u32>(), 2..20)) {
-            let id = |number: &u32| turn("s", *number, "hm").document("u").unwrap().id;
+            let id = |number: &u32| turn("s", *number, "hm").document("u", String::new()).unwrap().id;
             let mut by_number = numbers.clone();
             by_number.sort_unstable();
             let mut by_id = numbers;

@@ -22,6 +22,7 @@
 
 mod chunk;
 mod conversations;
+mod document;
 mod event;
 mod fact;
 mod kept;
@@ -35,6 +36,7 @@ mod update;
 pub use chunk::{key_chunks, passages_among, statement_chunks};
 pub use clew_core::{History, KeyMerging, TimeUse, Value};
 pub use conversations::{ConversationCount, united_conversations};
+pub use document::{turn_document, turn_document_with};
 pub use event::events;
 pub use fact::{facts, facts_in, is_in_first_person};
 pub use kept::{TurnAddress, turn_filter};

@@ -43,7 +43,7 @@ impl Strategy for Chat {
 
 #[cfg(test)]
 mod tests {
-    use clew_chat::{SpeakerRole, Turn, TurnId};
+    use clew_chat::{SpeakerRole, Turn, TurnId, turn_document};
     use clew_core::{Attributes, Outcome, ShardIndex};
 
     use super::*;
@@ -57,7 +57,7 @@ mod tests {
             let id = TurnId { session: session.parse().unwrap(), number };
             let (speaker, attributes) = (String::new(), Attributes::new());
             let turn = Turn { id, role, text, speaker, time: None, attributes };
-            world.documents.all.push(turn.document("ada").unwrap());
+            world.documents.all.push(turn_document(&turn, "ada").unwrap());
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_chat::{SpeakerRole, Turn, TurnId};
+use clew_chat::{SpeakerRole, Turn, TurnId, turn_document};
 use clew_core::{
     Answer, Assignment, Attributes, ChildChoice, ChunkId, Citation, CorpusName, CorpusTreeKey,
     Cost, DocumentId, DocumentRange, Embedding, Encoder, EncoderIdentity, Entity, EntityChoice,
@@ -68,7 +68,7 @@ impl World {
         let time = format!("2024-05-{day:02}T08:00:00Z").parse().ok();
         let (role, speaker, text) = (SpeakerRole::User, String::new(), text.to_owned());
         let turn = Turn { id, role, speaker, text, time, attributes: Attributes::new() };
-        let document = turn.document("ada").unwrap();
+        let document = turn_document(&turn, "ada").unwrap();
         let passage = evidence(document.id.as_str(), 0, document.text.len(), score);
         let hit = Evidence { text: document.text.clone(), event_time: time, ..passage };
         self.documents.all.push(document);

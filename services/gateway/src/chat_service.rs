@@ -265,7 +265,7 @@ async fn documents(
 ) -> Result<Vec<Document>, Error> {
     let Appended { user, turns, inference, labels, .. } = appended;
     let labelled = |document: Document| Document { labels: labels.clone(), ..document };
-    let by_rules = turns.iter().map(|turn| turn.document(user).map(labelled));
+    let by_rules = turns.iter().map(|turn| clew_chat::turn_document(turn, user).map(labelled));
     let mut documents = by_rules.collect::<Result<Vec<_>, _>>()?;
     if *inference == Inference::Rules {
         return Ok(documents);
@@ -302,7 +302,7 @@ async fn heard_by(
 ) -> Result<(usize, Document), Error> {
     let speaker = if turn.role == SpeakerRole::User { "" } else { &turn.speaker };
     let facts = guide.facts(speaker, &turn.text, deadline).await?;
-    Ok((place, turn.document_with(user, &facts.texts)?))
+    Ok((place, clew_chat::turn_document_with(turn, user, &facts.texts)?))
 }
 
 /// Documents of turns, in the order of their ids.

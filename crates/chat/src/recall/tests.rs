@@ -7,7 +7,7 @@ use clew_core::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::SpeakerRole;
+use crate::{SpeakerRole, turn_document, turn_document_with};
 
 /// A memory of one user whose searches return preset hits.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Memory {
             let id = TurnId { session: format!("day-{day:02}").parse().unwrap(), number };
             let (speaker, text) = (String::new(), text.to_owned());
             let turn = Turn { id, speaker, role, text, time, attributes: Attributes::new() };
-            let document = turn.document("ada").unwrap();
+            let document = turn_document(&turn, "ada").unwrap();
             if let (Some(score), 0) = (score, number) {
                 self.find(&document, Span::new(0, document.text.len()), score);
             }
@@ -387,7 +387,7 @@ async fn a_round_is_recalled_whole_or_not_at_all() {
         let id = TurnId { session: "monday".parse().unwrap(), number };
         let (speaker, text, attributes) = (String::new(), format!("{number}"), Attributes::new());
         let turn = Turn { id, speaker, role, text, time: None, attributes };
-        let document = turn.document("ada").unwrap();
+        let document = turn_document(&turn, "ada").unwrap();
         let score = [0.0, 0.1, 0.9, 0.2, 0.1][number as usize];
         memory.find(&document, Span::new(0, document.text.len()), score);
         memory.documents.push(document);
@@ -409,7 +409,7 @@ async fn facts_are_those_that_turns_are_found_by_and_summaries_are_of_sessions()
     memory.say(3, "My sister keeps ants.", Some(0.1));
     // Something else, such as a model, has found other facts in it.
     let (_, said) = Turn::of(&memory.documents[4]).unwrap();
-    let heard = said.document_with("ada", &["Ada's sister has ants.".to_owned()]).unwrap();
+    let heard = turn_document_with(&said, "ada", &["Ada's sister has ants.".to_owned()]).unwrap();
     memory.documents[4] = heard;
     let facts = memory.recall_then(Recall { value: Value::Facts, ..of_hives() }).await;
     let texts: Vec<&[String]> = facts.iter().map(|item| item.texts.as_slice()).collect();

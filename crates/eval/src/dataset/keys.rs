@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use clew_chat::{Key, KeyDesign, Smoothing, Turn, TurnId, UnitPosition, key, smoothed};
+use clew_chat::{
+    Key, KeyDesign, Smoothing, Turn, TurnId, UnitPosition, key, smoothed, turn_document,
+};
 use clew_core::{DocumentId, Limits};
 
 use super::{Haystack, Unit, UnitDocument};
@@ -58,7 +60,7 @@ impl Haystack {
         let mut kept = Vec::new();
         for unit in &self.units {
             for turn in &unit.said {
-                let document = turn.document(KEPT_USER).map_err(|source| Error::NotKept {
+                let document = turn_document(turn, KEPT_USER).map_err(|source| Error::NotKept {
                     haystack: self.name.clone(),
                     source: Box::new(source),
                 })?;

@@ -53,14 +53,14 @@ pub(super) async fn run(
     let corpus = caller.corpus(named).await?;
     for number in first..first + TRIES {
         let turn = Turn { id: TurnId { number, ..turn.id.clone() }, ..turn.clone() };
-        let document = turn.document(&user)?;
-        let (time, unchanged) = match look(caller, &corpus, &document.id, &document.text).await? {
+        let id = TurnAddress { user: user.clone(), turn: turn.id.clone() }.document_id()?;
+        let (time, unchanged) = match look(caller, &corpus, &id, &turn.document_text()).await? {
             Place::Taken => continue,
             Place::Same(time) => (time, true),
             Place::Free => (append(caller, &corpus, &user, turn).await?, false),
         };
         return Ok(json!({
-            "id": document.id.as_str(),
+            "id": id.as_str(),
             "user": user,
             "session": session,
             "time": time,
