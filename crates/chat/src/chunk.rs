@@ -4,8 +4,7 @@ use clew_core::{Attributes, Chunk, Chunking, Document, Error, Span};
 use clew_text::trimmed;
 
 use crate::fact::told;
-use crate::kept::of_key;
-use crate::key::made_of;
+use crate::key::{made_of, of_key};
 use crate::{KeyDesign, SpeakerRole, Turn};
 
 /// Maximum number of statements of a turn that become chunks, and maximum size of one in bytes.

@@ -27,9 +27,7 @@ const USER: &str = "chat.user";
 const SESSION: &str = "chat.session";
 const ROLE: &str = "chat.role";
 const SPEAKER: &str = "chat.speaker";
-/// Attribute that says which key of its turn a chunk is, in a corpus that names its keys.
-const KEY: &str = "chat.key";
-/// Prefix of the attribute names that are reserved for this crate.
+/// Prefix of the attribute names that are reserved for chat memory.
 const OURS: &str = "chat.";
 /// Maximum number of attributes that a caller may give a turn, and maximum size of their names and
 /// values in bytes.
@@ -125,14 +123,6 @@ pub fn turn_filter(user: &str, session: Option<&str>) -> Result<Filter, Error> {
         attributes.push((AttributeName::try_from(SESSION.to_owned())?, session.to_owned()));
     }
     Ok(Filter { attributes, ..Filter::default() })
-}
-
-/// Returns the attribute of chunks that are this key of their turn.
-///
-/// # Errors
-/// Returns no error as long as the fixed attribute name is valid.
-pub(crate) fn of_key(key: &str) -> Result<(AttributeName, String), Error> {
-    Ok((AttributeName::try_from(KEY.to_owned())?, key.to_owned()))
 }
 
 impl Turn {

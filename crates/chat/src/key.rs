@@ -1,194 +1,19 @@
 //! Keys: the text that is embedded and indexed so that a value is found.
 
-use std::fmt;
 use std::slice::from_ref;
-use std::str::FromStr;
 
-use clew_core::{Error, SummaryLevel, SummaryTask, Violations};
+use clew_core::{AttributeName, Error, SummaryLevel, SummaryTask};
 use clew_text::{key_phrases, one_line, summarise};
 
 use crate::event::day;
-use crate::{SpeakerRole, Turn, events, facts};
+use crate::{Expansion, KeyDesign, KeyPart, SpeakerRole, Turn, events, facts};
 
 /// Number of key phrases of a value, as tried on BEAM (`BENCHMARKS.md`, section Keys).
 const PHRASES: usize = 8;
 /// Maximum size of a value's summary in bytes, as tried on BEAM.
 const SUMMARY_BYTES: usize = 500;
-
-/// A text derived from a value that precedes the value in its key.
-///
-/// All except the date and the turn before are derived from what users and other people say, as in
-/// the paper (appendix D), and without a language model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expansion {
-    /// The day of the first turn, such as `[8 May 2023]`, because questions name months.
-    Date,
-    /// The turn before, among several people: it explains words such as "that" and "yes". Empty for
-    /// a user and an assistant, because their rounds contain it.
-    Previous,
-    /// The statements of speakers about themselves ([`facts`]).
-    Fact,
-    /// The subject of the value in a few key phrases ([`key_phrases`]).
-    Phrase,
-    /// The best sentences of the value ([`summarise`]).
-    Summary,
-    /// Events with their dates ([`events`]).
-    Event,
-}
-
-/// A part of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyPart {
-    /// The value itself: everything that is said.
-    Value,
-    /// Everything that is said except by assistants. In the paper, the value as a key (section
-    /// 5.1).
-    User,
-    /// A text derived from the value.
-    Expansion(Expansion),
-}
-
-const PARTS: [(&str, KeyPart); 8] = [
-    ("value", KeyPart::Value),
-    ("user", KeyPart::User),
-    ("date", KeyPart::Expansion(Expansion::Date)),
-    ("previous", KeyPart::Expansion(Expansion::Previous)),
-    ("fact", KeyPart::Expansion(Expansion::Fact)),
-    ("phrase", KeyPart::Expansion(Expansion::Phrase)),
-    ("summary", KeyPart::Expansion(Expansion::Summary)),
-    ("event", KeyPart::Expansion(Expansion::Event)),
-];
-const DEFAULT: &str = "default";
-
-/// Design of keys: the parts of a value's key. K = V, K = fact, K = V + fact and so on
-/// (LongMemEval, section 5.3, table 3).
-///
-/// Its name consists of the names of its parts joined by `+`, such as `value`, `fact` or
-/// `value+fact`. Expansions precede what is said, whatever their order in the name. `default` is
-/// another name of the best design for single turns.
-///
-/// Measured on hybrid scores as frac@5 / frac@10 of LoCoMo turns: `value` 57 / 68 %, `fact+value`
-/// 62 / 71 %, `date+fact+value` 64 / 72 %, and the default, `date+previous+fact+value`, 71 / 80 %.
-/// On rounds and sessions of LongMemEval, `fact+value` gains one to three points over `value`,
-/// within the error of measurement. `BENCHMARKS.md`, section Keys, lists the other designs that
-/// were tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyDesign {
-    /// The parts. Never empty, without repetition.
-    parts: Vec<KeyPart>,
-}
-
-impl Default for KeyDesign {
-    fn default() -> Self {
-        let expansions = [Expansion::Date, Expansion::Previous, Expansion::Fact];
-        let parts = expansions.map(KeyPart::Expansion).into_iter().chain([KeyPart::Value]);
-        Self { parts: parts.collect() }
-    }
-}
-
-impl KeyDesign {
-    /// Returns the design of the value itself, K = V.
-    pub fn value() -> Self {
-        Self { parts: vec![KeyPart::Value] }
-    }
-
-    /// Returns each part as a separate design, in the order of the name. These are indexed if ranks
-    /// are merged instead of keys (appendix E.3).
-    pub fn apart(&self) -> Vec<Self> {
-        self.parts.iter().map(|part| Self { parts: vec![*part] }).collect()
-    }
-
-    /// Returns whether the key contains everything that is said.
-    pub(crate) fn holds_value(&self) -> bool {
-        self.parts.contains(&KeyPart::Value)
-    }
-
-    /// Returns whether the key contains what people say, but not what assistants say.
-    pub(crate) fn holds_users(&self) -> bool {
-        self.parts.contains(&KeyPart::User)
-    }
-
-    pub(crate) fn expansions(&self) -> Vec<Expansion> {
-        let expansion = |part: &KeyPart| match part {
-            KeyPart::Expansion(expansion) => Some(*expansion),
-            KeyPart::Value | KeyPart::User => None,
-        };
-        self.parts.iter().filter_map(expansion).collect()
-    }
-}
-
-impl fmt::Display for KeyDesign {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |wanted| PARTS.iter().find(|(_, known)| known == wanted).map(|known| known.0);
-        let names: Vec<_> = self.parts.iter().filter_map(name).collect();
-        f.pad(&names.join("+"))
-    }
-}
-
-impl FromStr for KeyDesign {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        if name == DEFAULT {
-            return Ok(Self::default());
-        }
-        let mut parts = Vec::new();
-        for part in name.split('+') {
-            let known = PARTS.iter().find(|(known, _)| *known == part);
-            match known {
-                Some((_, part)) if !parts.contains(part) => parts.push(*part),
-                _ => return Err(unknown(name)),
-            }
-        }
-        Ok(Self { parts })
-    }
-}
-
-fn unknown(name: &str) -> Error {
-    Error::invalid("keys", expected(name))
-}
-
-fn expected(name: &str) -> String {
-    let names = PARTS.map(|(name, _)| name).join("`, `");
-    format!(
-        "expected `{DEFAULT}` or some of `{names}` with `+` between them, each once, got `{name}`"
-    )
-}
-
-/// Maximum number of keys of a corpus, because each is embedded for each turn.
-const MOST_KEYS: usize = 8;
-
-/// Adds the problems of `keys`, by each of which the turns of a corpus are to be found separately,
-/// to `violations`.
-pub fn check_keys(field: &str, keys: &[String], violations: &mut Violations) {
-    if keys.len() > MOST_KEYS {
-        violations.push(field, format!("expected at most {MOST_KEYS}, got {}", keys.len()));
-    }
-    let mut holds_value = keys.is_empty();
-    for (at, name) in keys.iter().enumerate() {
-        let Some(design) = violations.take(designed(field, name)) else { continue };
-        holds_value |= design.holds_value();
-        if keys[..at].contains(name) {
-            violations.push(field, format!("expected each once, got `{name}` again"));
-        }
-        if design.expansions().contains(&Expansion::Previous) {
-            let problem = format!(
-                "expected no `previous`, as in `{name}`: turns may come in any order, so that a key is made of its \
-                 turn alone"
-            );
-            violations.push(field, problem);
-        }
-    }
-    if !holds_value {
-        let problem = "expected one with `value` in it: a turn in which nothing is stated is found by nothing else";
-        violations.push(field, problem);
-    }
-}
-
-/// Returns the design with this name. An error names the `field` that contains it.
-fn designed(field: &str, name: &str) -> Result<KeyDesign, Error> {
-    name.parse().map_err(|_| Error::invalid(field, expected(name)))
-}
+/// Attribute that says which key of its turn a chunk is, in a corpus that names its keys.
+const KEY: &str = "chat.key";
 
 /// A key in the form of a document: its title and text are embedded and indexed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -219,7 +44,7 @@ pub fn key(
     let all = || value.iter().map(Turn::line);
     let users = || by_people(value).map(Turn::line);
     let mut said: Vec<String> = Vec::new();
-    for part in &design.parts {
+    for part in design.parts() {
         match part {
             KeyPart::Value => said.extend(all()),
             KeyPart::User => said.extend(users()),
@@ -315,6 +140,14 @@ pub(crate) fn summary(value: &[Turn]) -> String {
     summarise(&task).text
 }
 
+/// Returns the attribute of chunks that are this key of their turn.
+///
+/// # Errors
+/// Returns no error as long as the fixed attribute name is valid.
+pub(crate) fn of_key(key: &str) -> Result<(AttributeName, String), Error> {
+    Ok((AttributeName::try_from(KEY.to_owned())?, key.to_owned()))
+}
+
 fn shortened(mut text: String, max_bytes: usize) -> String {
     if text.len() > max_bytes {
         let fitting = &text[..text.floor_char_boundary(max_bytes + 1)];
@@ -353,52 +186,6 @@ mod tests {
         let user = turn(1, "", "I bought a clay oven yesterday.\nHow hot is a clay oven?");
         let answer = turn(2, "", "I love them. Ovens of 2020 are hot.");
         [Turn { role: SpeakerRole::User, ..user }, Turn { role: SpeakerRole::Assistant, ..answer }]
-    }
-
-    #[test]
-    fn names_are_read_back() {
-        let names = ["value", "user", "date", "fact", "phrase", "summary", "event", "value+fact"];
-        for name in names.into_iter().chain(["date+previous+fact+value", "user+value"]) {
-            assert_eq!(design(name).to_string(), name);
-        }
-        assert_eq!(design("default"), KeyDesign::default());
-        assert_eq!(KeyDesign::default(), design("date+previous+fact+value"));
-        assert_eq!(KeyDesign::value(), design("value"));
-        for bad in ["", "+", "fact+", "fact+fact", "plain", "default+fact", "facts"] {
-            let error = bad.parse::<KeyDesign>().unwrap_err();
-            assert!(error.to_string().contains("`value`, `user`, `date`"), "{error}");
-        }
-    }
-
-    #[test]
-    fn keys_of_a_corpus_are_made_of_a_turn_alone_and_hold_what_is_said() {
-        let refused = |names: &[&str]| {
-            let keys: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let mut violations = Violations::default();
-            check_keys("chat.keys", &keys, &mut violations);
-            violations.into_result().err().map(|error| error.violations()[0].description.clone())
-        };
-        for good in [&[][..], &["value"], &["fact", "date+fact+value"], &["value", "user+summary"]]
-        {
-            assert_eq!(refused(good), None, "{good:?}");
-        }
-        for (bad, told) in [
-            (&["fact"][..], "with `value`"),
-            (&["user"], "with `value`"),
-            (&["value", "value"], "each once"),
-            (&["value", "facts"], "`summary`"),
-            (&["default"], "no `previous`"),
-            (&["value"; 9], "at most 8"),
-        ] {
-            let problem = refused(bad).unwrap();
-            assert!(problem.contains(told), "{bad:?}: {problem}");
-        }
-    }
-
-    #[test]
-    fn parts_are_designs_of_their_own() {
-        assert_eq!(design("value+fact").apart(), [design("value"), design("fact")]);
-        assert_eq!(design("event").apart(), [design("event")]);
     }
 
     #[test]
@@ -477,7 +264,7 @@ mod tests {
         ) {
             let time = Some(Timestamp::from_micros(micros));
             let turn = Turn { time, ..turn(1, "", &text) };
-            let all = PARTS.map(|(name, _)| name).join("+");
+            let all = KeyPart::ALL.map(KeyPart::as_str).join("+");
             let key = key(from_ref(&turn), Some(&turn), &design(&all), max_bytes);
             prop_assert!(key.title.len() <= max_bytes);
             prop_assert!(!key.title.contains(char::is_control));
@@ -486,10 +273,10 @@ mod tests {
         #[test]
         fn the_value_is_in_every_key_that_names_it(
             texts in prop::collection::vec("[a-z. \n]{0,20}", 0..4),
-            parts in prop::sample::subsequence(&PARTS[1..], 0..7),
+            parts in prop::sample::subsequence(&KeyPart::ALL[1..], 0..7),
         ) {
             let turns: Vec<Turn> = texts.iter().map(|text| turn(1, "", text)).collect();
-            let names: Vec<&str> = parts.iter().map(|(name, _)| *name).chain(["value"]).collect();
+            let names: Vec<&str> = parts.iter().map(|part| part.as_str()).chain(["value"]).collect();
             let key = key(&turns, None, &design(&names.join("+")), 1024);
             if texts.iter().any(|text| !text.trim().is_empty()) {
                 prop_assert!(key.text.ends_with(&texts.join("\n")));

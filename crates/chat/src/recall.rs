@@ -1,7 +1,6 @@
 //! Recall: finds what a memory of conversations holds about a question.
 
 mod history;
-mod item;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -13,16 +12,16 @@ use std::time::Instant;
 
 use clew_core::fusion::fuse_ranks;
 use clew_core::{
-    Cost, DocumentId, Documents, Error, Evidence, Filter, History, KeyMerging, Partial, Query,
-    Retrieved, Retriever, ShardIndex, TimeRange, TimeUse, Timestamp, Value,
+    Cost, DocumentId, Documents, Error, Evidence, History, KeyMerging, Partial, Query, Retrieved,
+    Retriever, TimeRange, TimeUse, Timestamp, Value,
 };
 
-use crate::kept::of_key;
-use crate::key::{stated, summary};
+use crate::key::{of_key, stated, summary};
 use crate::time::{Moment, asked_about, closeness, mentions};
-use crate::{Smoothing, Turn, TurnAddress, TurnId, UnitPosition, Update, rounds, smoothed};
-
-pub use item::Item;
+use crate::{
+    Item, Recall, Recalled, Smoothing, Turn, TurnAddress, TurnId, UnitPosition, Update, rounds,
+    smoothed,
+};
 
 use history::{Said, latest_first, said};
 use read::{Kept, Read, Session};
@@ -46,47 +45,6 @@ const TIME_BOOST: f32 = 0.1;
 /// Returns whether the items of a value are rounds.
 fn is_of_rounds(value: Value) -> bool {
     matches!(value, Value::Round | Value::Facts)
-}
-
-/// A request for recall.
-#[derive(Clone, Debug)]
-pub struct Recall {
-    /// The question.
-    pub question: String,
-    /// Time at which it is asked, if known.
-    pub asked_at: Option<Timestamp>,
-    /// Filter of what may be found, such as [`crate::turn_filter`].
-    pub filter: Filter,
-    /// Maximum number of items.
-    pub k: usize,
-    /// Keys of the corpus by which turns are to be found, each by itself ([`crate::key_chunks`]).
-    /// If empty, turns are found by any key.
-    pub keys: Vec<String>,
-    /// Way of combining the results of several keys.
-    pub merging: KeyMerging,
-    /// Unit that is recalled as one item.
-    pub value: Value,
-    /// Use of the question's time.
-    pub time: TimeUse,
-    /// The question's time, if it is already known. Otherwise rules infer it ([`asked_about`]).
-    pub range: Option<TimeRange>,
-    /// Treatment of statements that later ones supersede.
-    pub history: History,
-}
-
-/// The result of a recall.
-#[derive(Clone, Debug, Default)]
-pub struct Recalled {
-    /// The items, best first.
-    pub items: Vec<Item>,
-    /// The time that the question was understood to ask about.
-    pub range: Option<TimeRange>,
-    /// The hits of the search, best first.
-    pub hits: Vec<Evidence>,
-    /// Shards that did not answer.
-    pub shards_missing: Vec<ShardIndex>,
-    /// Cost of the recall.
-    pub cost: Cost,
 }
 
 /// Searches for turns and completes them to rounds or sessions.

@@ -18,7 +18,7 @@ use clew_core::{TimeRange, Timestamp};
 
 use crate::fact::{is_of_own, told};
 use crate::time::{Moment, mentions};
-use crate::{SpeakerRole, Turn, TurnId};
+use crate::{SpeakerRole, Statement, Turn, Update};
 
 use attribute::Attributes;
 
@@ -27,30 +27,6 @@ const LONGEST_EVENT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
 /// Maximum length of a sentence in bytes. People do not write longer text as one sentence.
 const MAX_SENTENCE_BYTES: usize = 500;
-
-/// A statement of a speaker about themselves: one of the facts of a turn ([`crate::facts`]).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Statement {
-    /// Time at which it was said.
-    pub time: Option<Timestamp>,
-    /// Turn in which it was said.
-    pub turn: TurnId,
-    /// Byte position in the turn's text at which its sentence begins.
-    pub start: usize,
-    /// Name of the speaker. Empty for the user whose memory it is.
-    pub speaker: String,
-    /// Text of the statement, as [`crate::facts`] returns it.
-    pub text: String,
-}
-
-/// A statement and the next one that supersedes it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Update {
-    /// The statement that held until then.
-    pub older: Statement,
-    /// The statement that holds since, unless it has an update itself.
-    pub newer: Statement,
-}
 
 /// Returns the statements of a turn, in order, each once.
 ///

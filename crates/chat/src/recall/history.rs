@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use clew_core::{Attributes, DocumentId, Error, Evidence};
 use clew_text::{Term, is_grammar_word, terms};
 
-use super::item::Item;
 use super::read::{Read, Session};
 use crate::update::statements;
-use crate::{SpeakerRole, Statement, Turn, TurnAddress, TurnId, Update, updates};
+use crate::{Item, SpeakerRole, Statement, Turn, TurnAddress, TurnId, Update, updates};
 
 /// Maximum number of statements of the best hits that are compared. 100 hits have about 250.
 const MAX_STATEMENTS: usize = 300;

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clew_core::{
-    Attributes, ChunkId, CorpusName, Document, Retrieved, Span, Version, WholeDocument,
+    Attributes, ChunkId, CorpusName, Document, Filter, Retrieved, ShardIndex, Span, Version,
+    WholeDocument,
 };
 use proptest::prelude::*;
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use clew_core::Attributes;
 
 use super::*;
+use crate::TurnId;
 
 /// A question with all turns before it.
 struct Asked {

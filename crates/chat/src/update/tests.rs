@@ -2,6 +2,7 @@ use clew_core::Attributes;
 use proptest::prelude::*;
 
 use super::*;
+use crate::TurnId;
 
 /// Returns a statement of the user on a day.
 fn said(day: u32, text: &str) -> Turn {
