@@ -13,9 +13,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_client::Client;
-use clew_core::{Attributes, Clock, CorpusName, DocumentId, Error, ErrorKind, Labels, SystemClock};
+use clew_core::{
+    Attributes, Clock, CorpusName, DocumentId, Error, ErrorKind, Labels, SpeakerRole, SystemClock,
+    Turn, TurnId,
+};
 use clew_proto::chat::v1::{ForgetTurnsRequest, RecallRequest};
 use clew_proto::convert::chat::{Appended, Inference};
 use clew_proto::convert::corpus::NewCorpus;

@@ -365,9 +365,9 @@ async fn nothing_is_changed_that_needs_a_label_that_is_not_held() {
 }
 
 fn turns(user: &str, session: &str, texts: &[&str], labels: &[&str]) -> Appended {
-    let turn = |(number, text): (u32, &&str)| clew_chat::Turn {
-        id: clew_chat::TurnId { session: session.parse().unwrap(), number },
-        role: clew_chat::SpeakerRole::User,
+    let turn = |(number, text): (u32, &&str)| clew_core::Turn {
+        id: clew_core::TurnId { session: session.parse().unwrap(), number },
+        role: clew_core::SpeakerRole::User,
         speaker: String::new(),
         text: (*text).to_owned(),
         time: None,

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_client::Client;
-use clew_core::{ChatSettings, CorpusName, Document, Error, ErrorKind, IfThere, Labels};
+use clew_core::{
+    ChatSettings, CorpusName, Document, Error, ErrorKind, IfThere, Labels, SpeakerRole, Turn,
+    TurnId,
+};
 use clew_proto::chat::v1 as chat;
 use clew_proto::convert::chat::{Appended, Inference};
 use clew_proto::convert::corpus::NewCorpus;

@@ -1,11 +1,10 @@
 //! Chunks of a turn: its statements, and the keys that a corpus indexes.
 
-use clew_core::{Attributes, Chunk, Chunking, Document, Error, Span};
+use clew_core::{Attributes, Chunk, Chunking, Document, Error, KeyDesign, Span, SpeakerRole, Turn};
 use clew_text::trimmed;
 
 use crate::fact::told;
 use crate::key::{made_of, of_key};
-use crate::{KeyDesign, SpeakerRole, Turn};
 
 /// Maximum number of statements of a turn that become chunks, and maximum size of one in bytes.
 const MAX_STATEMENTS: usize = 12;
@@ -127,11 +126,11 @@ fn alone(
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{DocumentId, Labels, MediaType};
+    use clew_core::{DocumentId, Labels, MediaType, TurnId};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{TurnId, turn_document};
+    use crate::turn_document;
 
     fn document(role: SpeakerRole, speaker: &str, text: &str) -> Document {
         let (id, speaker) = ("monday".parse::<DocumentId>().unwrap(), speaker.to_owned());

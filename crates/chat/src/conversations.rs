@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use clew_core::{ConversationQuery, DocumentId, DocumentStatus, Error, StoredTurns};
-
-use crate::TurnAddress;
+use clew_core::{ConversationQuery, DocumentId, DocumentStatus, Error, StoredTurns, TurnAddress};
 
 /// The character that follows `/` in the order of ids.
 const AFTER_SLASH: char = '0';

@@ -1,9 +1,9 @@
 //! Documents of turns, which are also found by the day of the turn and by its facts.
 
-use clew_core::{Document, Error, Limits};
+use clew_core::{Document, Error, Limits, Turn};
 
+use crate::facts;
 use crate::key::day_and_facts;
-use crate::{Turn, facts};
 
 /// Returns a turn as a document of a user's memory, which is also found by its day and its
 /// [`facts`]. Both depend only on the turn itself, so that turns may arrive in any order. The turn
@@ -25,11 +25,10 @@ pub fn turn_document_with(turn: &Turn, user: &str, facts: &[String]) -> Result<D
 
 #[cfg(test)]
 mod tests {
-    use clew_core::Attributes;
+    use clew_core::{Attributes, SpeakerRole, TurnId};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{SpeakerRole, TurnId};
 
     fn turn(speaker: &str, role: SpeakerRole, text: &str) -> Turn {
         Turn {

@@ -1,12 +1,11 @@
 //! Events: sentences of a turn with the time at which they happened.
 
-use clew_core::{TimeRange, Timestamp};
+use clew_core::{SpeakerRole, TimeRange, Timestamp, Turn};
 use clew_text::sentences;
 use jiff::tz::TimeZone;
 
 use crate::fact::reported;
 use crate::time::{Moment, mentions};
-use crate::{SpeakerRole, Turn};
 
 /// Returns the sentences of a turn that mention a time, in order, each once and preceded by the
 /// dates that are meant: `[2 May 2023] I went to the museum last Tuesday.` They replace
@@ -64,12 +63,11 @@ pub(crate) fn day(time: Timestamp) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::Attributes;
+    use clew_core::{Attributes, TurnId};
     use clew_text::one_line;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::TurnId;
 
     /// Returns the events of a turn on Monday, 8 May 2023.
     fn events_of(role: SpeakerRole, text: &str) -> Vec<String> {

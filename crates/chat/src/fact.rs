@@ -1,9 +1,7 @@
 //! Facts: what speakers state of themselves.
 
-use clew_core::Span;
+use clew_core::{Span, SpeakerRole, Turn};
 use clew_text::{Shape, one_line, sentences, words};
-
-use crate::{SpeakerRole, Turn};
 
 /// Words by which speakers refer to themselves.
 const FIRST_PERSON: [&str; 9] = ["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"];
@@ -106,11 +104,10 @@ fn in_third_person(sentence: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::Attributes;
+    use clew_core::{Attributes, TurnId};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::TurnId;
 
     fn facts_of(role: SpeakerRole, text: &str) -> Vec<String> {
         facts(&Turn {

@@ -2,11 +2,14 @@
 
 use std::slice::from_ref;
 
-use clew_core::{AttributeName, Error, SummaryLevel, SummaryTask};
+use clew_core::{
+    AttributeName, Error, Expansion, KeyDesign, KeyPart, SpeakerRole, SummaryLevel, SummaryTask,
+    Turn,
+};
 use clew_text::{key_phrases, one_line, summarise};
 
 use crate::event::day;
-use crate::{Expansion, KeyDesign, KeyPart, SpeakerRole, Turn, events, facts};
+use crate::{events, facts};
 
 /// Number of key phrases of a value, as tried on BEAM (`BENCHMARKS.md`, section Keys).
 const PHRASES: usize = 8;
@@ -161,11 +164,10 @@ fn shortened(mut text: String, max_bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{Attributes, Timestamp};
+    use clew_core::{Attributes, Timestamp, TurnId};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::TurnId;
 
     fn turn(number: u32, speaker: &str, text: &str) -> Turn {
         Turn {

@@ -10,13 +10,17 @@
 //!                            └──statements──updates──► what is superseded ──────┘
 //! ```
 //!
-//! A [`Turn`] is stored as a document of a corpus, identified by its user, session and number
-//! ([`TurnAddress`]). The guarantees for documents therefore hold for turns: an acknowledged turn
-//! is durable, sending the same turn again changes nothing, and a forgotten turn is gone. A stored
-//! turn does not depend on other turns, so a memory is the same whatever the order in which its
-//! turns arrive, and however often. Rounds and sessions are not stored: turns are grouped when they
-//! are recalled. Superseded statements are not stored either: they are found among the recalled
-//! turns ([`updates`]).
+//! A [`Turn`](clew_core::Turn) is stored as a document of a corpus, identified by its user, session
+//! and number ([`TurnAddress`](clew_core::TurnAddress)). The guarantees for documents therefore
+//! hold for turns: an acknowledged turn is durable, sending the same turn again changes nothing,
+//! and a forgotten turn is gone. A stored turn does not depend on other turns, so a memory is the
+//! same whatever the order in which its turns arrive, and however often. Rounds and sessions are
+//! not stored: turns are grouped when they are recalled. Superseded statements are not stored
+//! either: they are found among the recalled turns ([`updates`]).
+//!
+//! The values of chat memory (turns, statements, designs of keys, requests and results of recall)
+//! are in `clew_core`. So crates that only pass them on are not compiled again after a change of
+//! the rules in this crate.
 //!
 //! `BENCHMARKS.md`, section Keys, describes what was tried and what it gained.
 
@@ -25,31 +29,20 @@ mod conversations;
 mod document;
 mod event;
 mod fact;
-mod kept;
 mod key;
-mod key_design;
 mod recall;
-mod recalled;
 mod round;
 mod smoothing;
-mod statement;
 pub mod time;
-mod turn;
 mod update;
 
 pub use chunk::{key_chunks, passages_among, statement_chunks};
-pub use clew_core::{History, KeyMerging, TimeUse, Value};
 pub use conversations::{ConversationCount, united_conversations};
 pub use document::{turn_document, turn_document_with};
 pub use event::events;
 pub use fact::{facts, facts_in, is_in_first_person};
-pub use kept::{TurnAddress, turn_filter};
 pub use key::{Key, key};
-pub use key_design::{Expansion, KeyDesign, KeyPart, check_keys};
 pub use recall::{boosted, recall};
-pub use recalled::{Item, Recall, Recalled};
 pub use round::{Round, rounds};
 pub use smoothing::{Smoothing, UnitPosition, smoothed};
-pub use statement::{Statement, Update};
-pub use turn::{SpeakerRole, Turn, TurnId};
 pub use update::{statements, updates};

@@ -12,16 +12,14 @@ use std::time::Instant;
 
 use clew_core::fusion::fuse_ranks;
 use clew_core::{
-    Cost, DocumentId, Documents, Error, Evidence, History, KeyMerging, Partial, Query, Retrieved,
-    Retriever, TimeRange, TimeUse, Timestamp, Value,
+    Cost, DocumentId, Documents, Error, Evidence, History, Item, KeyMerging, Partial, Query,
+    Recall, Recalled, Retrieved, Retriever, TimeRange, TimeUse, Timestamp, Turn, TurnAddress,
+    TurnId, Update, Value,
 };
 
 use crate::key::{of_key, stated, summary};
 use crate::time::{Moment, asked_about, closeness, mentions};
-use crate::{
-    Item, Recall, Recalled, Smoothing, Turn, TurnAddress, TurnId, UnitPosition, Update, rounds,
-    smoothed,
-};
+use crate::{Smoothing, UnitPosition, rounds, smoothed};
 
 use history::{Said, latest_first, said};
 use read::{Kept, Read, Session};

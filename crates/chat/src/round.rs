@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{SpeakerRole, Turn, TurnId};
+use clew_core::{SpeakerRole, Turn, TurnId};
 
 /// Turns that belong together: a user's turn with the replies up to the user's next one, or one
 /// turn of several people. LongMemEval recommends this unit for storage (section 5.2).

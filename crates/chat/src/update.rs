@@ -14,11 +14,10 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use clew_core::{TimeRange, Timestamp};
+use clew_core::{SpeakerRole, Statement, TimeRange, Timestamp, Turn, Update};
 
 use crate::fact::{is_of_own, told};
 use crate::time::{Moment, mentions};
-use crate::{SpeakerRole, Statement, Turn, Update};
 
 use attribute::Attributes;
 

@@ -1,7 +1,7 @@
 //! Domain types and the traits between the crates of Clew.
 //!
-//! Ids, documents, chunks, queries, evidence and answers are plain values. The other crates call
-//! each other through traits:
+//! Ids, documents, turns, chunks, queries, evidence and answers are plain values. The other crates
+//! call each other through traits:
 //!
 //! - models: [`Encoder`], [`Encoders`], [`Generator`], [`Reranker`],
 //!   [`SpanReader`] and [`MemoryEncoder`]
@@ -73,10 +73,15 @@ pub use answer::{Answer, Citation, Outcome, PointFate, PointState, Timing, Trace
 pub use attribute::{
     AttributeName, AttributeValue, Attributes, FiniteNumber, SOURCE_ATTRIBUTE, URL_ATTRIBUTE,
 };
-pub use chat::{
+pub use chat::kept::{TurnAddress, turn_filter};
+pub use chat::key_design::{Expansion, KeyDesign, KeyPart, check_keys};
+pub use chat::recalled::{Item, Recall, Recalled};
+pub use chat::settings::{
     ChatChoice, ChatSettings, History, KeyMerging, Notes, PassageLayout, ReadingStrategy, TimeUse,
     Value,
 };
+pub use chat::statement::{Statement, Update};
+pub use chat::turn::{SpeakerRole, Turn, TurnId};
 pub use chunk::{Chunk, ChunkId};
 pub use clock::{Clock, SystemClock};
 pub use clock_offset::ClockOffset;

@@ -5,8 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clew_chat::Turn;
-use clew_core::{Attributes, Document, DocumentId, Judging, Labels, MediaType, Timestamp};
+use clew_core::{Attributes, Document, DocumentId, Judging, Labels, MediaType, Timestamp, Turn};
 use serde::{Serialize, Serializer};
 
 use crate::Error;

@@ -20,7 +20,7 @@ pub struct Run {
     pub format: String,
     /// Kind of the units that were ranked.
     pub unit: UnitKind,
-    /// Name of the [`clew_chat::KeyDesign`].
+    /// Name of the [`clew_core::KeyDesign`].
     pub keys: String,
     /// Way of combining the parts of a key: `key` or `rank`.
     pub merging: String,

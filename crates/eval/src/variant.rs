@@ -5,9 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use clew_chat::time::{Moment, asked_about};
-use clew_chat::{KeyDesign, Smoothing, TimeUse, boosted};
+use clew_chat::{Smoothing, boosted};
 use clew_core::fusion::fuse_ranks;
-use clew_core::{DocumentId, SearchMode, TimeRange, Timestamp};
+use clew_core::{DocumentId, KeyDesign, SearchMode, TimeRange, TimeUse, Timestamp};
 
 use crate::{Error, EvalQuestion, Haystack, Run, UnitKind};
 

@@ -15,7 +15,7 @@ const DEFAULT_K: usize = 10;
 ///
 /// Passages are chosen best first within the question's token limit, and read in order of time
 /// (section 5.1). They keep their scores for readers that rank by score. By score, a superseded
-/// statement comes after the one that supersedes it ([`clew_chat::History::Latest`]).
+/// statement comes after the one that supersedes it ([`clew_core::History::Latest`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Chat;
 
@@ -43,8 +43,8 @@ impl Strategy for Chat {
 
 #[cfg(test)]
 mod tests {
-    use clew_chat::{SpeakerRole, Turn, TurnId, turn_document};
-    use clew_core::{Attributes, Outcome, ShardIndex};
+    use clew_chat::turn_document;
+    use clew_core::{Attributes, Outcome, ShardIndex, SpeakerRole, Turn, TurnId};
 
     use super::*;
     use crate::testing::{World, evidence};

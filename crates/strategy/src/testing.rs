@@ -6,15 +6,15 @@ use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_chat::{SpeakerRole, Turn, TurnId, turn_document};
+use clew_chat::turn_document;
 use clew_core::{
     Answer, Assignment, Attributes, ChildChoice, ChunkId, Citation, CorpusName, CorpusTreeKey,
     Cost, DocumentId, DocumentRange, Embedding, Encoder, EncoderIdentity, Entity, EntityChoice,
     EntityKey, EntityKind, EntityNode, Error, ErrorKind, Evidence, Extraction, ExtractionTask,
     Filter, GraphBuilder, GraphMemory, GraphQuery, LeafReading, Named, Navigator, Partial,
     Priority, Query, Reading, Reasoner, Reflection, Relation, RelationEdge, Retrieved, Retriever,
-    SegmentId, ShardIndex, Span, Subgraph, Summary, SummaryTask, TextKind, TraceEvent, Tree,
-    TreeNode, TreeNodeId, Triage, TriageStep, Version,
+    SegmentId, ShardIndex, Span, SpeakerRole, Subgraph, Summary, SummaryTask, TextKind, TraceEvent,
+    Tree, TreeNode, TreeNodeId, Triage, TriageStep, Turn, TurnId, Version,
 };
 
 use clew_core::{

@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use clew_chat::{Item, Recall};
 use clew_core::{
     Answer, Assignment, ChatSettings, ClueQuery, Clues, Cost, DocumentId, DraftTask, Error,
-    ErrorKind, Evidence, Extraction, ExtractionTask, GraphQuery, Limits, MemoryPoint, MemoryUse,
-    Outcome, Partial, Priority, Query, Reading, Retrieved, SearchMode, SegmentId, ShardIndex,
-    Subgraph, Task, TextKind, TraceEvent, TreeNode, TreeNodeId,
+    ErrorKind, Evidence, Extraction, ExtractionTask, GraphQuery, Item, Limits, MemoryPoint,
+    MemoryUse, Outcome, Partial, Priority, Query, Reading, Recall, Retrieved, SearchMode,
+    SegmentId, ShardIndex, Subgraph, Task, TextKind, TraceEvent, TreeNode, TreeNodeId,
 };
 
 use tracing::{Instrument, info_span};

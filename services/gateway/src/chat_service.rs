@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_auth::{Bill, Caller};
-use clew_chat::{SpeakerRole, TimeUse, Turn, TurnAddress, TurnId};
 use clew_core::{
     Account, Budget, Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents,
     Erasure, ErasureScan, Error, Grouping, Guide, HoldingSnapshot, IfThere, Novelty, Partial,
-    Query, Retrieved, Retriever, StoredDocument, StoredTurns,
+    Query, Retrieved, Retriever, SpeakerRole, StoredDocument, StoredTurns, TimeUse, Turn,
+    TurnAddress, TurnId,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;

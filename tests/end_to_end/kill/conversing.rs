@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_client::Client;
-use clew_core::{Attributes, Timestamp};
+use clew_core::{Attributes, SpeakerRole, Timestamp, Turn, TurnId};
 use clew_proto::chat::v1 as wire;
 use clew_proto::convert::chat::{Appended, Inference};
 use fastrand::Rng;

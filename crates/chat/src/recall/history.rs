@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clew_core::{Attributes, DocumentId, Error, Evidence};
+use clew_core::{
+    Attributes, DocumentId, Error, Evidence, Item, SpeakerRole, Statement, Turn, TurnAddress,
+    TurnId, Update,
+};
 use clew_text::{Term, is_grammar_word, terms};
 
 use super::read::{Read, Session};
-use crate::update::statements;
-use crate::{Item, SpeakerRole, Statement, Turn, TurnAddress, TurnId, Update, updates};
+use crate::{statements, updates};
 
 /// Maximum number of statements of the best hits that are compared. 100 hits have about 250.
 const MAX_STATEMENTS: usize = 300;

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
-use clew_core::{DocumentId, Documents, Error, Evidence, ShardIndex, WholeDocument};
-
-use crate::{SpeakerRole, Turn, TurnAddress, TurnId};
+use clew_core::{
+    DocumentId, Documents, Error, Evidence, ShardIndex, SpeakerRole, Turn, TurnAddress, TurnId,
+    WholeDocument,
+};
 
 /// Number of further turns before and after those in which the rest of the round is looked for.
 const REACH: u32 = 8;

@@ -2,13 +2,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clew_core::{
-    Attributes, ChunkId, CorpusName, Document, Filter, Retrieved, ShardIndex, Span, Version,
-    WholeDocument,
+    Attributes, ChunkId, CorpusName, Document, Filter, Retrieved, ShardIndex, Span, SpeakerRole,
+    Version, WholeDocument,
 };
 use proptest::prelude::*;
 
 use super::*;
-use crate::{SpeakerRole, turn_document, turn_document_with};
+use crate::{turn_document, turn_document_with};
 
 /// A memory of one user whose searches return preset hits.
 #[derive(Default)]

@@ -8,10 +8,9 @@ use std::path::PathBuf;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use clew_core::Attributes;
+use clew_core::{Attributes, TurnId};
 
 use super::*;
-use crate::TurnId;
 
 /// A question with all turns before it.
 struct Asked {

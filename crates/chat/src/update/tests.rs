@@ -1,8 +1,7 @@
-use clew_core::Attributes;
+use clew_core::{Attributes, TurnId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::TurnId;
 
 /// Returns a statement of the user on a day.
 fn said(day: u32, text: &str) -> Turn {

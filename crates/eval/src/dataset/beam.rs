@@ -15,8 +15,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use clew_chat::{SpeakerRole, Turn, TurnId, rounds};
-use clew_core::{Attributes, DocumentId, GradingRule, Judging};
+use clew_chat::rounds;
+use clew_core::{Attributes, DocumentId, GradingRule, Judging, SpeakerRole, Turn, TurnId};
 use serde::Deserialize;
 
 use super::answer::Answer;

@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 
-use clew_chat::{
-    Key, KeyDesign, Smoothing, Turn, TurnId, UnitPosition, key, smoothed, turn_document,
-};
-use clew_core::{DocumentId, Limits};
+use clew_chat::{Key, Smoothing, UnitPosition, key, smoothed, turn_document};
+use clew_core::{DocumentId, KeyDesign, Limits, Turn, TurnId};
 
 use super::{Haystack, Unit, UnitDocument};
 use crate::Error;

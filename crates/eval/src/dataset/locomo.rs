@@ -12,8 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use clew_chat::{SpeakerRole, Turn, TurnId};
-use clew_core::{Attributes, DocumentId, Timestamp};
+use clew_core::{Attributes, DocumentId, SpeakerRole, Timestamp, Turn, TurnId};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -15,8 +15,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use clew_chat::{SpeakerRole, Turn, TurnId, rounds};
-use clew_core::{Attributes, DocumentId, GradingRule, Judging, Timestamp};
+use clew_chat::rounds;
+use clew_core::{
+    Attributes, DocumentId, GradingRule, Judging, SpeakerRole, Timestamp, Turn, TurnId,
+};
 use serde::Deserialize;
 
 use super::answer::Answer;

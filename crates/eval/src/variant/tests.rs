@@ -1,5 +1,4 @@
-use clew_chat::{SpeakerRole, Turn, TurnId};
-use clew_core::Attributes;
+use clew_core::{Attributes, SpeakerRole, Turn, TurnId};
 use proptest::prelude::*;
 
 use super::*;

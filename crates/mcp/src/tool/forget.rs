@@ -5,8 +5,7 @@
 //! and nothing is forgotten that came or changed after the preview. No gateway keeps anything for
 //! it.
 
-use clew_chat::{TurnAddress, TurnId};
-use clew_core::{CorpusName, Error, ErrorKind};
+use clew_core::{CorpusName, Error, ErrorKind, TurnAddress, TurnId};
 use clew_proto::chat::v1::ForgetTurnsRequest;
 use clew_proto::ingest::v1::{ForgetDocumentsRequest, ForgetDocumentsResponse};
 use serde::Deserialize;

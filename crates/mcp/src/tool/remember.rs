@@ -3,8 +3,10 @@
 //! A turn has the number that its text hashes to. So the same text is found again without a look at
 //! the rest of the session, whichever gateway is asked, and a retry changes nothing.
 
-use clew_chat::{SpeakerRole, Turn, TurnAddress, TurnId};
-use clew_core::{Attributes, Clock, CorpusName, DocumentId, Error, ErrorKind, SystemClock};
+use clew_core::{
+    Attributes, Clock, CorpusName, DocumentId, Error, ErrorKind, SpeakerRole, SystemClock, Turn,
+    TurnAddress, TurnId,
+};
 use clew_proto::chat::v1 as chat;
 use clew_proto::convert::timestamp_to_wire;
 use serde::Deserialize;

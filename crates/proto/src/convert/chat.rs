@@ -2,13 +2,11 @@
 
 use std::collections::HashSet;
 
-use clew_chat::{
-    Item, Recall, Recalled, SpeakerRole, Statement, Turn, TurnAddress, TurnId, Update, turn_filter,
-};
 use clew_core::{
     AttributeName, AttributeValue, Attributes, ChatChoice, ChatSettings, CorpusName, DocumentId,
-    Error, Filter, History, KeyMerging, Labels, Limits, Notes, PassageLayout, Query,
-    ReadingStrategy, TimeUse, Timestamp, Value, Violations,
+    Error, Filter, History, Item, KeyMerging, Labels, Limits, Notes, PassageLayout, Query,
+    ReadingStrategy, Recall, Recalled, SpeakerRole, Statement, TimeUse, Timestamp, Turn,
+    TurnAddress, TurnId, Update, Value, Violations, turn_filter,
 };
 
 use crate::chat::v1 as wire;
@@ -459,7 +457,7 @@ pub(crate) fn settings_from_wire(
     violations: &mut Violations,
 ) -> ChatSettings {
     let choice = choice_from_wire("chat.", settings, violations);
-    clew_chat::check_keys("chat.keys", &choice.keys, violations);
+    clew_core::check_keys("chat.keys", &choice.keys, violations);
     if choice.merging == Some(KeyMerging::Rank) && choice.keys.len() < 2 {
         violations
             .push("chat.merging", "expected best, or several `keys` whose rankings are merged");

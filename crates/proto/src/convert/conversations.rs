@@ -1,7 +1,6 @@
 //! Conversions of lists of users and sessions of `clew.chat.v1`.
 
-use clew_chat::TurnAddress;
-use clew_core::{ConversationQuery, CorpusName, Error, StoredTurns, Violations};
+use clew_core::{ConversationQuery, CorpusName, Error, StoredTurns, TurnAddress, Violations};
 
 use crate::chat::v1 as wire;
 use crate::convert::{Page, corpus_name, timestamp_to_wire};

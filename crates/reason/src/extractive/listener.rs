@@ -3,9 +3,8 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_chat::SpeakerRole;
 use clew_chat::time::{Moment, asked_about};
-use clew_core::{Cost, Error, Listener, Named, TimeRange, Timestamp};
+use clew_core::{Cost, Error, Listener, Named, SpeakerRole, TimeRange, Timestamp};
 
 use super::ExtractiveReasoner;
 

@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use clew_chat::SpeakerRole;
-use clew_core::{Evidence, Span};
+use clew_core::{Evidence, Span, SpeakerRole};
 use clew_text::{Shape, trimmed};
 
 use super::question::{Question, WordSet};

@@ -7,10 +7,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use clew_chat::{SpeakerRole, Turn, TurnId};
 use clew_core::{
-    AttributeName, CorpusName, History, KeyMerging, Label, Labels, Notes, PassageLayout, TimeUse,
-    Timestamp, Value,
+    AttributeName, CorpusName, History, KeyMerging, Label, Labels, Notes, PassageLayout,
+    SpeakerRole, TimeUse, Timestamp, Turn, TurnId, Value,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::convert::chat::{Appended, Inference};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_chat::{ConversationCount, TurnAddress};
+use clew_chat::ConversationCount;
 use clew_core::{
     Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
     ChunkKind, ChunkListQuery, ChunkRef, ChunkText, ClueQuery, ConversationQuery, CorpusName,
@@ -12,7 +12,7 @@ use clew_core::{
     Erasure, Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery, ListedChunks,
     ListedMemories, Reembedded, SegmentId, Selection, Shard, ShardAdmin, ShardCopy, ShardIndex,
     ShardSearch, ShardStore, SnapshotName, Span, StoredDocument, StoredTurns, Subgraph, TreeNode,
-    TreeQuery, ViewName, WantedNodes,
+    TreeQuery, TurnAddress, ViewName, WantedNodes,
 };
 use clew_index::{Offer, ShardReader, ShardView};
 use clew_runtime::admission::Permit;

@@ -1,7 +1,6 @@
 //! Passages as the reader gets them, and the sentences of their texts.
 
-use clew_chat::SpeakerRole;
-use clew_core::{Citation, Evidence, ReadPassage, Span, Timestamp};
+use clew_core::{Citation, Evidence, ReadPassage, Span, SpeakerRole, Timestamp};
 use clew_text::one_line;
 
 use crate::extractive::sentence::{MAX_PASSAGE_BYTES, Speaker, best_first, pieces};

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use clew_chat::KeyDesign;
-use clew_core::{CorpusName, StructureSettings};
+use clew_core::{CorpusName, KeyDesign, StructureSettings};
 use clew_eval::{AnswerLog, AnswerReport, DatasetFormat, EvalQuestion, RunIdentity};
 use futures::StreamExt;
 

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, bail};
-use clew_chat::{TimeUse, TurnId};
-use clew_core::{CorpusName, DocumentId};
+use clew_core::{CorpusName, DocumentId, TimeUse, TurnId};
 use clew_eval::{
     DatasetFormat, EvalQuestion, Haystack, KEPT_USER, RetrievalReport, Run, Tally, UnitKind,
 };

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use clew_chat::{KeyDesign, Smoothing};
+use clew_chat::Smoothing;
+use clew_core::KeyDesign;
 
 use crate::args::chat::TimeChoice;
 use crate::args::chunking::ChunkingArgs;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use clew_core::{Error, Violations};
+use crate::{Error, Violations};
 
 /// A text derived from a value that precedes the value in its key.
 ///

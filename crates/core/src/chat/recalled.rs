@@ -1,10 +1,9 @@
 //! Requests for recall, and what a recall returns.
 
-use clew_core::{
-    Cost, Evidence, Filter, History, KeyMerging, ShardIndex, TimeRange, TimeUse, Timestamp, Value,
+use crate::{
+    Cost, Evidence, Filter, History, KeyMerging, ShardIndex, TimeRange, TimeUse, Timestamp, Turn,
+    Update, Value,
 };
-
-use crate::{Turn, Update};
 
 /// A request for recall.
 #[derive(Clone, Debug)]
@@ -13,12 +12,12 @@ pub struct Recall {
     pub question: String,
     /// Time at which it is asked, if known.
     pub asked_at: Option<Timestamp>,
-    /// Filter of what may be found, such as [`turn_filter`](crate::turn_filter).
+    /// Filter of what may be found, such as [`crate::turn_filter`].
     pub filter: Filter,
     /// Maximum number of items.
     pub k: usize,
-    /// Keys of the corpus by which turns are to be found, each by itself ([`crate::key_chunks`]).
-    /// If empty, turns are found by any key.
+    /// Keys of the corpus by which turns are to be found, each by itself
+    /// ([`crate::ChatSettings::keys`]). If empty, turns are found by any key.
     pub keys: Vec<String>,
     /// Way of combining the results of several keys.
     pub merging: KeyMerging,
@@ -56,13 +55,13 @@ pub struct Item {
     pub turns: Vec<Turn>,
     /// Numbers of the turns that the search found.
     pub found: Vec<u32>,
-    /// Relevance, comparable within one recall. With [`Latest`](clew_core::History::Latest), a
+    /// Relevance, comparable within one recall. With [`Latest`](crate::History::Latest), a
     /// superseded item has a lower score than the item that supersedes it.
     pub score: f32,
     /// Passages of the item, in order, with the score of the item.
     pub passages: Vec<Evidence>,
-    /// Texts to read instead of the turns: for [`Facts`](clew_core::Value::Facts) the facts of each
-    /// turn, for [`Summary`](clew_core::Value::Summary) the summary, and nothing for other values.
+    /// Texts to read instead of the turns: for [`Facts`](crate::Value::Facts) the facts of each
+    /// turn, for [`Summary`](crate::Value::Summary) the summary, and nothing for other values.
     /// They are derived from the current turns at recall, so they never outlive them.
     pub texts: Vec<String>,
     /// Statements of its turns that later statements supersede, in order of time. Both statements

@@ -1,6 +1,6 @@
 //! Turns: who says what, and when.
 
-use clew_core::{Attributes, DocumentId, Timestamp};
+use crate::{Attributes, DocumentId, Timestamp};
 
 /// Role of a speaker, as far as it matters for cutting and reading a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

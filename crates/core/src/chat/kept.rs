@@ -1,11 +1,9 @@
 //! Turns as documents of a corpus.
 
-use clew_core::{
+use crate::{
     AttributeName, AttributeValue, Document, DocumentId, Error, Filter, Labels, MediaType,
-    Violations,
+    SpeakerRole, Turn, TurnId, Violations,
 };
-
-use crate::{SpeakerRole, Turn, TurnId};
 
 /// Address of a turn: its user, session and number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,7 +45,7 @@ impl SpeakerRole {
 
     /// Returns the text before a turn in its document, so that the turn is also found by its
     /// speaker.
-    pub(crate) fn heading(self, speaker: &str) -> String {
+    pub fn heading(self, speaker: &str) -> String {
         let name = if speaker.is_empty() { self.as_str() } else { speaker };
         if name.is_empty() { String::new() } else { format!("{name}: ") }
     }
@@ -84,7 +82,7 @@ impl TurnAddress {
     /// Returns the id of the turn's document. The ids of a session are in the order of its turns.
     ///
     /// # Errors
-    /// Returns [`clew_core::ErrorKind::InvalidInput`] if [`TurnAddress::check`] rejects a name.
+    /// Returns [`crate::ErrorKind::InvalidInput`] if [`TurnAddress::check`] rejects a name.
     pub fn document_id(&self) -> Result<DocumentId, Error> {
         let Self { user, turn: TurnId { session, number } } = self;
         let mut violations = Violations::default();
@@ -110,7 +108,7 @@ impl TurnAddress {
 /// Returns the filter for the turns of a user, or of one of the user's sessions.
 ///
 /// # Errors
-/// Returns [`clew_core::ErrorKind::InvalidInput`] if [`TurnAddress::check`] rejects a name.
+/// Returns [`crate::ErrorKind::InvalidInput`] if [`TurnAddress::check`] rejects a name.
 pub fn turn_filter(user: &str, session: Option<&str>) -> Result<Filter, Error> {
     let mut violations = Violations::default();
     TurnAddress::check("user", user, &mut violations);
@@ -162,7 +160,7 @@ impl Turn {
     /// Returns the turn as a document of a user's memory, with a `title` by which it is also found.
     ///
     /// # Errors
-    /// Returns [`clew_core::ErrorKind::InvalidInput`] if [`TurnAddress::check`] rejects a name.
+    /// Returns [`crate::ErrorKind::InvalidInput`] if [`TurnAddress::check`] rejects a name.
     pub fn document(&self, user: &str, title: String) -> Result<Document, Error> {
         let address = TurnAddress { user: user.to_owned(), turn: self.id.clone() };
         let values = [
@@ -212,10 +210,10 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::Attributes;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Attributes;
 
     fn turn(session: &str, number: u32, text: &str) -> Turn {
         Turn {

@@ -1,10 +1,8 @@
 //! Statements of speakers about themselves, and which of them supersede others.
 
-use clew_core::Timestamp;
+use crate::{Timestamp, TurnId};
 
-use crate::TurnId;
-
-/// A statement of a speaker about themselves: one of the facts of a turn ([`crate::facts`]).
+/// A statement of a speaker about themselves: one of the facts of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Statement {
     /// Time at which it was said.
@@ -15,7 +13,7 @@ pub struct Statement {
     pub start: usize,
     /// Name of the speaker. Empty for the user whose memory it is.
     pub speaker: String,
-    /// Text of the statement, as [`crate::facts`] returns it.
+    /// Text of the statement, on one line. The name of one of several people replaces "I".
     pub text: String,
 }
 
