@@ -30,6 +30,8 @@ MOUNTED = {"services/console": "services/gateway"}
 # Services that are built without the tensor library, and the crate that names it.
 WITHOUT_TENSORS = {"services/gateway", "services/graph-builder", "services/retriever"}
 TENSORS = "clew-model"
+# Holds no code, and nearly every crate depends on it; see `features.py`.
+FEATURES = "clew-workspace-hack"
 
 
 def members():
@@ -160,7 +162,7 @@ def dependencies(manifest, kinds=("dependencies",)):
     """Names of the workspace's crates that a manifest names."""
     tables = [manifest, *manifest.get("target", {}).values()]
     named = {name for table in tables for kind in kinds for name in table.get(kind, {})}
-    return {name for name in named if name.startswith("clew")}
+    return {name for name in named if name.startswith("clew")} - {FEATURES}
 
 
 def dependent_services(crates):

@@ -1,0 +1,3 @@
+//! Does nothing. Cargo considers dependencies of builds only where there is a program that builds.
+
+fn main() {}
