@@ -1,14 +1,19 @@
 # Builds, tests and runs the workspace. `make` alone lists the targets.
 #
-# Each cargo call covers the whole workspace, so that demo, tests and benchmarks agree on every
-# dependency's features and compile it once. There is one profile, see Cargo.toml.
+# Demo, tests and benchmarks share one profile and the features of every dependency, so that each is compiled once,
+# see Cargo.toml and crates/workspace-hack. `FEATURES=clew-model/wgpu` chooses features for all of them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install docs demo cluster-demo test clients fault-test check style bench cluster-bench scale-bench screenshots load simulate proto \
-	config-reference openapi train train-check manifests deploy-check deploy-test gpu-programs gpu-day gpu-measured vulkan-test cuda-check images images-cuda
+.PHONY: help setup build install docs demo cluster-demo test clients fault-test check style features bench cluster-bench scale-bench screenshots load simulate proto \
+	config-reference openapi train train-check manifests charts-check deploy-check deploy-test gpu-programs gpu-day gpu-measured vulkan-test cuda-check images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
+
+FEATURES ?=
+SELECTION = --workspace $(addprefix --features=,$(FEATURES))
+# Runs tests side by side, whatever program they are in. Machines without it run one program after the other.
+NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
 CLEW := $(abspath $(or $(CARGO_TARGET_DIR),target)/debug/clew)
 RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target)/release)
@@ -41,7 +46,7 @@ setup: ## Install what is missing: compilers, Redis, Python environment, embeddi
 	@.setup/install
 
 build: setup ## Build the programs
-	cargo build --workspace --bins
+	cargo build $(SELECTION) --bins
 
 # Compiles every dependency once more, fully optimised: most of an hour on two cores.
 install: setup ## Build the fast `clew` and install it with its embedding model: PREFIX=folder
@@ -61,9 +66,9 @@ docs: ## Build the documentation as a website in target/docs
 	@.setup/install docs
 	PATH="$(CURDIR)/.cache/tools/bin:$$PATH" mdbook build docs
 
-# Links one program instead of seven. The whole workspace is named because `--package` would select other features.
+# Links one program instead of seven.
 demo: setup ## Remember the documentation of Clew's own dependencies and ask about it
-	cargo build --workspace --bin clew --locked
+	cargo build --package clew --locked
 	@CLEW=$(CLEW) $(PYTHON) examples/demo/demo.py
 
 cluster-demo: build ## The same with every service a process of its own, over a real Redis
@@ -73,35 +78,44 @@ cluster-demo: build ## The same with every service a process of its own, over a 
 test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
 	@.setup/install tests
 	$(PYTHON) tests/telemetry/check.py
-	cargo test --workspace
+ifdef NEXTEST
+	cargo nextest run $(SELECTION) --no-fail-fast
+	cargo test $(SELECTION) --doc
+else
+	cargo test $(SELECTION) --no-fail-fast
+endif
 
 # Needs npm, and Java for Spark. The packages are those of tests/clients/package-lock.json, with a Node.js of their own
 # on most platforms, of tests/clients/requirements.txt, and of clients/python/uv.lock.
 clients: build $(CLIENT_PACKAGES) ## Call a server with clients that others wrote
 	npm ci --prefix tests/clients --no-audit --no-fund
-	cargo test --workspace --test end_to_end clients:: -- --ignored
+	cargo test $(SELECTION) --test end_to_end clients:: -- --ignored
 	PATH="$(CURDIR)/.cache/python/bin:$$PATH" PROGRAM_UNDER_TEST=$(CLEW) $(PYTHON) clients/python/check.py --integrations
 
 # Needs root on Linux, because every process gets a host of its own.
 fault-test: build ## Inflict every fault on clusters at least three times, and show the disturbance
-	CLEW_FAULTS=$(or $(CLEW_FAULTS),45) cargo test --workspace --test faults -- --nocapture whatever_happens
-	CLEW_FAULT_CASES=all cargo test --workspace --test shard -- --nocapture any_put_or_removal
+	CLEW_FAULTS=$(or $(CLEW_FAULTS),45) cargo test --package clew --test faults -- --nocapture whatever_happens
+	CLEW_FAULT_CASES=all cargo test --package clew-index --test shard -- --nocapture any_put_or_removal
 
 simulate: ## Simulate 1,000 clusters under faults, and one of 1,000 retrievers (most of an hour)
-	CLEW_SIMULATION_SEEDS=1000 cargo test --workspace --lib -- --nocapture whatever_happens_to_a_cluster
-	CLEW_SIMULATION_NODES=$(or $(NODES),1000) cargo test --workspace --lib -- --nocapture a_large_cluster_moves
+	CLEW_SIMULATION_SEEDS=1000 cargo test --package clew-cluster --lib -- --nocapture whatever_happens_to_a_cluster
+	CLEW_SIMULATION_NODES=$(or $(NODES),1000) cargo test --package clew-cluster --lib -- --nocapture a_large_cluster_moves
 
 # Quick checks first.
 check: style ## Check format, dependencies and lints
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy $(SELECTION) --all-targets --locked -- -D warnings
 
 style: setup $(PYTHON_PACKAGES) ## Check format, dependencies, links and structure only
 	cargo fmt --all --check
 	$(PYTHON) tests/policy/dependencies.py
+	$(PYTHON) tests/policy/features.py
 	$(PYTHON) tests/policy/links.py
 	$(PYTHON) tests/policy/structure.py
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --locked check; \
 	else echo "cargo-deny is not installed: advisories were not checked"; fi
+
+features: setup ## Unite the features of dependencies, after a dependency was added or its features changed
+	$(PYTHON) tests/policy/features.py --write
 
 bench: demo ## Measure encoder, ingestion and search on this machine
 	cargo bench --profile dev --workspace --bench '*'
@@ -112,7 +126,7 @@ cluster-bench: build ## Measure what a cluster costs and gains on this machine
 
 # `make scale-bench TEXTS="folder another"` fills it with your own texts, and `FOLDER=` keeps the shard there.
 scale-bench: setup ## Fill a shard with a million chunks and measure at 10,000, 100,000 and 1,000,000 (half an hour behind the build, 6 GB of disk)
-	cargo build --release --workspace --bin clew --locked
+	cargo build --release --package clew --locked
 	$(RELEASE)/clew bench growth --sizes $(or $(SIZES),10000,100000,1000000) \
 		$(addprefix --folder=,$(FOLDER)) $(if $(TEXTS),--texts $(TEXTS))
 
@@ -140,11 +154,11 @@ gpu-day: ## Measure a GPU with models of real shapes, and check them on it; with
 gpu-measured: gpu-programs
 	python3 benches/gpu_day.py measure target/gpu-day/programs target/gpu-day/measured --device $(or $(DEVICE),cuda:0)
 
-# With the whole workspace, because other features of the same dependencies would compile those once more.
+vulkan-test: FEATURES := $(or $(FEATURES),clew-model/wgpu)
 vulkan-test: setup ## Test the models on a GPU with a Vulkan driver, or on one in software, and try what `make gpu-day` does
 	@.setup/install vulkan
-	cargo build --workspace --features clew-model/wgpu --locked --example gpu_day
-	CLEW_TEST_DEVICE=vulkan:0 cargo test --workspace --features clew-model/wgpu --locked $(addprefix --test=,$(DEVICE_TESTS)) -- --test-threads=2
+	cargo build $(SELECTION) --locked --example gpu_day
+	CLEW_TEST_DEVICE=vulkan:0 cargo test $(SELECTION) --locked $(addprefix --test=,$(DEVICE_TESTS)) -- --test-threads=2
 
 cuda-check: ## Compile all programs with CUDA, with Clippy as the compiler of our crates
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings CARGO_TARGET_DIR=target/cuda \
@@ -155,10 +169,10 @@ proto: ## Generate the code in crates/proto from proto/
 	cargo run --package clew-proto-codegen
 
 config-reference: ## Write the keys into docs/configuration.md from their types
-	CLEW_UPDATE_REFERENCE=1 cargo test --workspace --bin clew the_page_of_the_configuration_reference_is_current
+	CLEW_UPDATE_REFERENCE=1 cargo test --package clew --bin clew the_page_of_the_configuration_reference_is_current
 
 openapi: ## Write the calls of HTTP into docs/openapi.json from proto/
-	CLEW_UPDATE_REFERENCE=1 cargo test --workspace --test openapi
+	CLEW_UPDATE_REFERENCE=1 cargo test --package clew-http --test openapi
 
 # Goes on where it was stopped. TOKENS=7.8e6, the default, takes an hour and a half of one core with instructions for bfloat16.
 train: setup $(TRAINING_PACKAGES) ## Train the reader and write its adapter into the sources: DATA=folder
@@ -174,8 +188,12 @@ manifests: setup $(DEPLOY_PACKAGES) ## Render the manifests in k8s from the char
 	@.setup/install deploy-check
 	$(PYTHON) tests/deploy/check.py --write
 
-deploy-check: build $(DEPLOY_PACKAGES) ## Check the chart, the manifests, compose.yaml and the Containerfile
+charts-check: setup $(DEPLOY_PACKAGES)
 	@.setup/install deploy-check
+	$(PYTHON) tests/deploy/check.py
+
+# Continuous integration checks the charts before it compiles, and sets CHARTS_CHECKED.
+deploy-check: build $(if $(CHARTS_CHECKED),,charts-check) ## Check the chart, the manifests, compose.yaml and the Containerfile
 	$(PYTHON) tests/deploy/check.py --clew $(CLEW)
 
 # Needs root on Linux, with the buildah and podman of Debian.

@@ -1,6 +1,7 @@
 """Renders the chart and the overlays and holds them, and `compose.yaml`, to all that can be told without a cluster.
 
-Run as `make deploy-check`. It says what it checked, names every problem, and fails if there is one.
+Run as `make deploy-check`, in two parts: without an argument what needs no program of Clew, with `--clew` what asks
+one for its configuration. It says what it checked, names every problem, and fails if there is one.
 """
 
 import argparse
@@ -278,42 +279,54 @@ def context_breaches():
         yield f"Containerfile: what is copied is no workspace: {' '.join(ran.stderr.split())}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    task = parser.add_mutually_exclusive_group(required=True)
-    task.add_argument("--clew", help="the program, which is asked for its configuration")
-    task.add_argument("--write", action="store_true", help="write what below k8s is made of the chart, and end")
-    arguments = parser.parse_args()
-    with manifests.temporary() as folder:
-        helm = Helm(folder)
-        if arguments.write:
-            for path, text in manifests.kustomize_files(helm).items():
-                (K8S / path).write_text(text)
-            return
-        report = Report()
-        for case in CASES:
-            report.section(f"chart, {case.name}", case_breaches(helm, case))
-        report.section("chart, a long name", long_name_breaches(helm))
-        report.section(f"{len(values.WRONG)} wrong values are refused", wrong_values_taken(helm))
-        differences = values.breaches(arguments.clew, values.schema(), values.defaults())
-        report.section("values are the programs' configuration", differences)
-        report.section(f"{len(faults.DRIFTS)} differences of them are found", faults.missed_drifts(arguments.clew))
-        whole = CASES[-1]
-        good = manifests.objects(helm.render(whole.examples, whole.settings))
-        count = len(faults.FAULTS) + len(faults.NETWORK_FAULTS) + len(faults.TRAPS)
-        report.section(f"{count} faults are found", faults.missed(good, whole.provided, whole.outward))
-        report.section("certificates let through who calls", network.callers_differ())
-        report.section("k8s is made of the chart", kustomize_is_old(helm))
+def check_charts(report, helm):
+    """Checks all that can be told without a program of Clew."""
+    for case in CASES:
+        report.section(f"chart, {case.name}", case_breaches(helm, case))
+    report.section("chart, a long name", long_name_breaches(helm))
+    report.section(f"{len(values.WRONG)} wrong values are refused", wrong_values_taken(helm))
+    whole = CASES[-1]
+    good = manifests.objects(helm.render(whole.examples, whole.settings))
+    count = len(faults.FAULTS) + len(faults.NETWORK_FAULTS) + len(faults.TRAPS)
+    report.section(f"{count} faults are found", faults.missed(good, whole.provided, whole.outward))
+    report.section("certificates let through who calls", network.callers_differ())
+    report.section("k8s is made of the chart", kustomize_is_old(helm))
     for overlay, provided in OVERLAYS.items():
         if manifests.kustomize():
             report.section(f"kustomize {overlay}", overlay_breaches(overlay, provided))
         else:
             print(f"??? kustomize {overlay}: neither kubectl nor kustomize is installed", flush=True)
-    report.section("compose.yaml", compose.breaches(arguments.clew, compose.read()))
-    report.section(f"{len(compose.FAULTS)} faults of it are found", compose.missed_faults(arguments.clew))
     report.section("versions agree", versions_differ())
     report.section("Containerfile, by hadolint", containerfile_breaches())
     report.section("the images are built of the whole workspace", context_breaches())
+
+
+def check_configuration(report, clew):
+    """Checks that chart and `compose.yaml` configure the program as it wants to be configured."""
+    differences = values.breaches(clew, values.schema(), values.defaults())
+    report.section("values are the programs' configuration", differences)
+    report.section(f"{len(faults.DRIFTS)} differences of them are found", faults.missed_drifts(clew))
+    report.section("compose.yaml", compose.breaches(clew, compose.read()))
+    report.section(f"{len(compose.FAULTS)} faults of it are found", compose.missed_faults(clew))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    task = parser.add_mutually_exclusive_group()
+    task.add_argument("--clew", help="the program: check that it is configured as it wants, and nothing else")
+    task.add_argument("--write", action="store_true", help="write what below k8s is made of the chart, and end")
+    arguments = parser.parse_args()
+    report = Report()
+    if arguments.clew:
+        check_configuration(report, arguments.clew)
+    else:
+        with manifests.temporary() as folder:
+            helm = Helm(folder)
+            if arguments.write:
+                for path, text in manifests.kustomize_files(helm).items():
+                    (K8S / path).write_text(text)
+                return
+            check_charts(report, helm)
     for problem in report.problems:
         print(f"error: {problem}", file=sys.stderr)
     sys.exit(bool(report.problems))
