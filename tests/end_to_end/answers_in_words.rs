@@ -1,11 +1,10 @@
 //! Tests that questions are answered as a person would, without a language model: with the words
 //! that answer, or not at all. Half of them have no answer in what was remembered.
 
-use std::path::PathBuf;
-
 use serde_json::Value;
 
 use crate::harness::Home;
+use crate::other_models::published_model;
 
 /// Texts of a small company's handbook, by file.
 const HANDBOOK: [(&str, &str); 5] = [
@@ -77,7 +76,7 @@ async fn what_is_known_is_answered_in_words_and_what_is_not_is_refused() {
     }
     let mut command = home.clew();
     command.args(["serve", "--listen", "127.0.0.1:0"]).arg("--data-dir").arg(home.data_dir());
-    command.arg("--model").arg(model());
+    command.arg("--model").arg(published_model());
     let server = crate::harness::Server::start(command);
     home.run_at(&server, &["ingest", "--corpus", "handbook", "--json", "handbook"]).done();
 
@@ -107,17 +106,4 @@ async fn what_is_known_is_answered_in_words_and_what_is_not_is_refused() {
 fn is_cited(answer: &Value, text: &str) -> bool {
     let citations = answer["citations"].as_array().into_iter().flatten();
     citations.filter_map(|citation| citation["quote"].as_str()).any(|quote| quote.contains(text))
-}
-
-/// Returns the folder of the published model, the only one that the reader reads with.
-pub fn model() -> PathBuf {
-    let cache = "../../.cache/models/all-MiniLM-L6-v2";
-    let folder = std::env::var_os("CLEW_MODEL_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(cache), PathBuf::from);
-    assert!(
-        folder.join("config.json").is_file(),
-        "no model in {}: run `make setup`, or set CLEW_MODEL_DIR to a folder of all-MiniLM-L6-v2",
-        folder.display()
-    );
-    folder
 }

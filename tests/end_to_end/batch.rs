@@ -5,8 +5,8 @@ use clew_core::{CorpusName, Filter, Grouping, Query, SearchMode};
 use clew_proto::query::v1::SearchResponse;
 
 use crate::client::{create_in_shards, document, exhaustive, id, remember};
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, eventually};
+use crate::processes::Cluster;
 
 /// Number of shards in a cluster of two retrievers, each of which owns some of them.
 const SHARDS: u32 = 4;

@@ -4,10 +4,10 @@
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::{Value, json};
 
-use crate::client::{create, remember};
-use crate::cluster::processes::Cluster;
+use crate::client::{create, remember, structured};
 use crate::harness::{Home, Ran, Server};
-use crate::memory::{structured, tales};
+use crate::processes::Cluster;
+use crate::tales::tales;
 
 /// Maximum number of calls for a question. Each of these strategies would make more.
 const CALLS: usize = 3;

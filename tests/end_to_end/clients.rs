@@ -13,7 +13,7 @@ use crate::client::{create, document, remember};
 use crate::harness::{Home, Ran, Server};
 use crate::http::curl;
 use crate::openai::serve_handbook;
-use crate::python::{python, script};
+use crate::scripts::{python, script};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the packages that `make clients` installs"]

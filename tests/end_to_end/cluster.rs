@@ -1,8 +1,6 @@
 //! Tests of a cluster of real processes over a real Redis, on the loopback interface.
 //! `tests/faults` tests faults of machines and networks.
 
-pub(crate) mod processes;
-
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
@@ -14,10 +12,13 @@ use serde_json::json;
 
 use crate::client::{by_words, create, create_in_shards, document, exhaustive, remember, search};
 use crate::harness::{Home, Server, eventually};
+use crate::processes::Cluster;
 use crate::words::{text_with, word};
-use processes::{Cluster, REQUEST_PATIENCE};
 
 const SHARDS: u32 = 4;
+
+/// Maximum time of a request in a cluster whose nodes are killed.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_in_processes_of_their_own_answer_as_one() {

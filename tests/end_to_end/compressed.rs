@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::client::{document, idle, remember};
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, eventually, files_below};
+use crate::processes::Cluster;
 
 const CORPUS: &str = "tales";
 

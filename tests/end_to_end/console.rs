@@ -12,12 +12,12 @@ use clew_proto::Timestamp;
 use clew_proto::chat::v1::chat_service_client::ChatServiceClient;
 use clew_proto::chat::v1::{self as wire, Role};
 
-use crate::answers_in_words::model;
 use crate::client::{accept, corpus, create, document, id, remember};
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, PATIENCE, Ran, Server};
 use crate::http::curl;
-use crate::python::python;
+use crate::other_models::published_model;
+use crate::processes::Cluster;
+use crate::scripts::python;
 use crate::security::World;
 
 /// A text that does something wherever it is taken for markup, for a link or for a shell.
@@ -476,7 +476,7 @@ fn serve_with_keys(home: &Home, key: &ApiKey) -> Server {
     home.write("keys.toml", format!("[[key]]\nname = 'ada'\nhash = '{hash}'\nscopes = {scopes}\n"));
     let mut command: Command = home.clew();
     command.args(["serve", "--listen", "127.0.0.1:0"]).arg("--data-dir").arg(home.data_dir());
-    command.arg("--model").arg(model());
+    command.arg("--model").arg(published_model());
     command.env("CLEW_AUTH__KEYS_FILE", home.path("keys.toml"));
     Server::start(command)
 }

@@ -10,9 +10,8 @@ use clew_core::CorpusName;
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::{Value, json};
 
-use crate::client::{counts, id};
+use crate::client::{counts, id, structured};
 use crate::harness::{Home, Server, eventually, files_below};
-use crate::memory::structured;
 
 const PEOPLE: [&str; 12] = [
     "Maria Lindqvist",

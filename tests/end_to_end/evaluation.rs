@@ -12,7 +12,7 @@ use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest, write_tiny_reader};
 use serde_json::{Value, json};
 
 use crate::harness::{Home, Ran, eventually};
-use crate::python::script;
+use crate::scripts::script;
 
 /// Number of questions of the data set: so many that a run takes longer than killing it.
 const QUESTIONS: usize = 60;

@@ -8,8 +8,8 @@ use futures::TryStreamExt;
 use serde_json::{Value, json};
 
 use crate::client::{create, document, id, states, text_of};
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, PATIENCE};
+use crate::processes::Cluster;
 
 const NOTES: [&str; 2] = ["A ferryman called Bohumil.", "A conductor called Quirin."];
 

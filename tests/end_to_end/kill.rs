@@ -4,18 +4,5 @@ mod conversing;
 mod ingesting;
 mod replacing;
 
-use fastrand::Rng;
-
 /// Number of kills in each test while a server works.
 const KILLS: usize = 30;
-
-/// Returns the run's random number generator and prints its seed. `END_TO_END_SEED` repeats a run,
-/// as far as the operating system's scheduling allows.
-pub fn random() -> Rng {
-    let seed = match std::env::var("END_TO_END_SEED") {
-        Ok(seed) => seed.parse().expect("END_TO_END_SEED is a number"),
-        Err(_) => fastrand::u64(..),
-    };
-    println!("END_TO_END_SEED={seed}");
-    Rng::with_seed(seed)
-}

@@ -28,8 +28,8 @@ use serde_json::json;
 
 use self::callers::Services;
 use crate::client::{corpus, counts, document, id, idle, remember, send, states};
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, eventually};
+use crate::processes::Cluster;
 
 /// Word that only restricted texts contain, and prefix of the ids of restricted documents.
 const MARK: &str = "xqvzkwjb";

@@ -19,8 +19,8 @@ use futures::TryStreamExt;
 use crate::client::{
     self, chunks, corpus, create, create_in_shards, document, id, remember, send, states,
 };
-use crate::cluster::processes::Cluster;
 use crate::harness::Home;
+use crate::processes::Cluster;
 
 /// Returns what a stream and a message answer: reasons of refusals, and otherwise whether the
 /// document is unchanged.

@@ -40,7 +40,11 @@ mod missing;
 mod model_folder;
 mod models;
 mod openai;
+#[path = "../shared/other_models.rs"]
+mod other_models;
 mod pages;
+#[path = "../shared/processes.rs"]
+mod processes;
 mod python;
 mod reader;
 mod reembed;
@@ -49,11 +53,17 @@ mod replace;
 mod rerank;
 mod runs;
 mod s3;
+#[path = "../shared/scripts.rs"]
+mod scripts;
 mod security;
+#[path = "../shared/seed.rs"]
+mod seed;
 mod selection;
 mod snapshots;
 mod source_versions;
 mod sources;
+#[path = "../shared/tales.rs"]
+mod tales;
 mod telemetry;
 mod together;
 #[path = "../shared/twin.rs"]

@@ -10,11 +10,10 @@ use clew_client::Client;
 use clew_core::{AttributeValue, CorpusName, Document};
 use serde_json::{Value, json};
 
-use crate::client::{create, create_in_shards, document, remember};
-use crate::cluster::processes::Cluster;
+use crate::client::{create, create_in_shards, document, remember, structured};
 use crate::harness::{Home, Ran, Server};
-use crate::memory::structured;
-use crate::python::script;
+use crate::processes::Cluster;
+use crate::scripts::script;
 use agent::{Agent, LEGACY, MODERN, exchange, front};
 
 const BEES: &str =

@@ -3,17 +3,15 @@
 
 use std::time::Duration;
 
-use clew_client::Client;
-use clew_core::CorpusName;
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::{Value, json};
 
-use crate::client::{accept, counts, create, create_in_shards, document, idle, remember};
-use crate::cluster::processes::Cluster;
+use crate::client::{
+    accept, counts, create, create_in_shards, document, idle, remember, structured,
+};
 use crate::harness::{Home, Ran, Server, eventually};
-
-const CRETE: &str = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur. \
-                     Minos ruled Crete. Theseus left Ariadne on Naxos.";
+use crate::processes::Cluster;
+use crate::tales::{CRETE, tales};
 
 /// Returns all strategies, as the command line lists them.
 fn strategies(home: impl FnOnce(&[&str]) -> Ran) -> Vec<String> {
@@ -22,28 +20,6 @@ fn strategies(home: impl FnOnce(&[&str]) -> Ran) -> Vec<String> {
     let names: Vec<String> = listed["strategies"].as_array().unwrap().iter().map(name).collect();
     assert!(names.len() > 20, "{names:?}");
     names
-}
-
-/// Waits until the trees and the graph are built.
-pub(crate) async fn structured(client: &Client, corpus: &CorpusName) {
-    eventually("every document has its tree", async || {
-        let counts = counts(client, corpus).await;
-        let is_done = counts.unstructured_documents == 0 && counts.indexed_documents > 0;
-        (is_done && counts.structured_documents == counts.indexed_documents).then_some(())
-    })
-    .await;
-}
-
-/// Returns the tale of Crete among others.
-pub(crate) fn tales() -> Vec<clew_core::Document> {
-    let other = |i: u32| {
-        let text =
-            format!("Tale {i} is of a ship that sailed to port {i}. Its captain was Orso {i}.");
-        document(&format!("tale-{i:02}"), text)
-    };
-    let mut tales: Vec<_> = (0..12).map(other).collect();
-    tales.push(document("crete", CRETE));
-    tales
 }
 
 /// Walks to the Minotaur, in the form that the prompts ask for.

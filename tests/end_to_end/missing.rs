@@ -5,11 +5,11 @@ use clew_core::{Chunking, MemorySettings, StructureSettings};
 use clew_proto::convert::corpus::NewCorpus;
 use serde_json::{Value, json};
 
-use crate::client::{CHUNK_TOKENS, corpus, remember};
-use crate::cluster::processes::Cluster;
+use crate::client::{CHUNK_TOKENS, corpus, remember, structured};
 use crate::compressed;
 use crate::harness::eventually;
-use crate::memory::{structured, tales};
+use crate::processes::Cluster;
+use crate::tales::tales;
 
 const CORPUS: &str = "tales";
 const SHARDS: u32 = 4;

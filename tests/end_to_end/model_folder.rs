@@ -1,17 +1,8 @@
-//! Model folders other than the one with which every test starts.
+//! Test of the model folder that an installed program finds.
 
-use std::path::Path;
 use std::process::Command;
 
-use clew_testkit::TinyBert;
-
 use crate::harness::{Home, Ran};
-
-/// Writes a model of half the width, so its vectors have another dimension.
-pub fn write_narrow_bert(folder: &Path) {
-    std::fs::create_dir_all(folder).unwrap();
-    TinyBert { seed: 1, width: 32, ..TinyBert::default() }.write(folder).unwrap();
-}
 
 #[test]
 fn an_installed_program_finds_the_model_beside_it() {

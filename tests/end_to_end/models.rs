@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest, signal, write_tiny_decoder};
+use clew_testkit::{ModelEndpoint, ModelReply, signal, write_tiny_decoder};
 use serde_json::{Value, json};
 
 use crate::client::{create, document, remember};
 use crate::harness::{Home, Ran, Server};
+use crate::tales::answer;
 
 /// Creates a folder with a tiny language model and returns its path.
 fn language_model(home: &Home) -> String {
@@ -185,25 +186,6 @@ fn a_reply_that_is_interrupted_ends_at_once() {
     let status = running.wait().unwrap();
     // The reply may have been complete before the signal.
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
-}
-
-/// Answers from the first passage that contains the word, in the form that the prompt asks for.
-pub(crate) fn answer(request: &ModelRequest) -> ModelReply {
-    let passages = request.last().to_owned();
-    let number = passages.split('[').skip(1).find_map(|passage| {
-        let (number, text) = passage.split_once(']')?;
-        text.contains("Minotaur").then(|| number.parse::<u32>().ok())?
-    });
-    let reply = match number {
-        Some(number) => json!({
-            "notes": [{ "passage": number, "note": "who killed whom" }],
-            "suffices": true,
-            "answer": "Theseus did.",
-            "citations": [{ "passage": number, "quote": "Theseus killed the Minotaur." }],
-        }),
-        None => json!({ "notes": [], "suffices": false, "answer": "", "citations": [] }),
-    };
-    ModelReply::Text(reply.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use self::http::{Response, post};
 use crate::client::{corpus, create, document, remember};
 use crate::harness::{Home, Ran, Server};
-use crate::python::script;
+use crate::scripts::script;
 
 /// What the model says of backups, which is a sentence of the document.
 const KEPT: &str = "Backups are kept for thirty days.";

@@ -11,8 +11,8 @@ use clew_proto::query::v1::{Evidence, SearchResponse};
 use futures::TryStreamExt;
 
 use crate::client::{MOST_RESULTS, create_in_shards, document, id, remember};
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, eventually};
+use crate::processes::Cluster;
 use crate::security::World;
 
 const SHARDS: u32 = 4;

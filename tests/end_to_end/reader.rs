@@ -10,8 +10,8 @@ use clew_testkit::{write_tiny_bert, write_tiny_reader};
 use serde_json::Value;
 
 use crate::client::{create, document, remember};
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, Ran, Server};
+use crate::processes::Cluster;
 
 /// Question, whose words the documents contain.
 const QUESTION: &str = "who lives in the old house by the river?";

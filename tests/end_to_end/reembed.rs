@@ -24,10 +24,10 @@ use tokio::task::JoinHandle;
 use crate::client::{
     CHUNK_TOKENS, accept, assert_whole, by_words, chunks, corpus, document, id, idle, remember,
 };
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, PATIENCE, Ran, Server, eventually};
-use crate::kill::random;
-use crate::model_folder::write_narrow_bert;
+use crate::other_models::write_narrow_bert;
+use crate::processes::Cluster;
+use crate::seed::random;
 use crate::words::word;
 
 const SHARDS: u32 = 2;

@@ -12,8 +12,8 @@ use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest, write_tiny_reranker}
 use serde_json::{Value, json};
 
 use crate::client::{create, create_in_shards, document, remember};
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, PATIENCE, Ran, Server, eventually};
+use crate::processes::Cluster;
 
 /// Question, whose words some of the documents contain.
 const QUESTION: &str = "who lives in the old house by the river";

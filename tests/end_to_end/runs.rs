@@ -11,8 +11,8 @@ use clew_testkit::S3Server;
 use serde_json::json;
 
 use crate::client::{accept, counts, create, create_in_shards, document, idle, remember};
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, Ran, Server, eventually, files_below};
+use crate::processes::Cluster;
 use crate::words::{text_with, word};
 
 fn named(name: &str) -> RunName {

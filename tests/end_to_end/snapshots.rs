@@ -16,9 +16,9 @@ use crate::client::{
     accept, by_words, counts, create_in_shards, document, exhaustive, id, idle, remember, search,
     text_of,
 };
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, Ran, Server};
-use crate::kill::random;
+use crate::processes::Cluster;
+use crate::seed::random;
 use crate::words::{text_with, word};
 
 const SHARDS: u32 = 4;

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::client::{accept, by_words, create, create_in_shards, document, id, remember};
 use crate::cluster::free_address;
-use crate::cluster::processes::Cluster;
 use crate::harness::{Home, PATIENCE, Ran, Server, eventually};
+use crate::processes::Cluster;
 use crate::words::{text_with, word};
 use collector::{Collector, Span};
 use scrape::{get, parse};

@@ -13,8 +13,8 @@ use clew_runtime::deadline::request;
 use tonic::Code;
 
 use crate::client::{corpus, create_in_shards, document, exhaustive, id, remember, send};
-use crate::cluster::processes::Cluster;
 use crate::harness::{PATIENCE, eventually};
+use crate::processes::Cluster;
 use crate::words::text_with;
 
 const SHARDS: u32 = 4;

@@ -13,7 +13,7 @@ use clew_proto::ingest::v1::{Accepted, DocumentStage, DocumentState, Refused, in
 use clew_proto::query::v1::Evidence;
 use futures::{StreamExt, TryStreamExt};
 
-use crate::harness::PATIENCE;
+use crate::harness::{PATIENCE, eventually};
 
 /// Tokens of a chunk. The tiny model reads 64, and short chunks give a short text many chunks.
 pub const CHUNK_TOKENS: u32 = 48;
@@ -100,6 +100,16 @@ pub async fn idle(client: &Client, corpus: &CorpusName) {
     };
     let last = tokio::time::timeout(PATIENCE, watching).await.expect("indexing comes to an end");
     assert_eq!((last.pending_documents, last.failed_documents), (0, 0), "{last:?}");
+}
+
+/// Waits until the trees and the graph are built.
+pub async fn structured(client: &Client, corpus: &CorpusName) {
+    eventually("every document has its tree", async || {
+        let counts = counts(client, corpus).await;
+        let is_done = counts.unstructured_documents == 0 && counts.indexed_documents > 0;
+        (is_done && counts.structured_documents == counts.indexed_documents).then_some(())
+    })
+    .await;
 }
 
 /// Sends documents that must all be accepted, and waits until they can be found.

@@ -12,9 +12,9 @@ use clew_proto::memory::v1::memory_service_client::MemoryServiceClient;
 use clew_proto::memory::v1::{GraphQuery, ReadGraphRequest, ReadTreeRequest};
 
 use super::{Browser, HOSTILE, Page};
-use crate::client::{corpus, create, document, remember, text_of};
+use crate::client::{corpus, create, document, remember, structured, text_of};
 use crate::harness::Home;
-use crate::memory::{structured, tales};
+use crate::tales::tales;
 
 /// Entities that the page of a graph shows at most.
 const MOST_ENTITIES: usize = 150;

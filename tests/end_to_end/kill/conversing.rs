@@ -11,9 +11,9 @@ use clew_proto::convert::chat::{Appended, Inference};
 use fastrand::Rng;
 use futures::TryStreamExt;
 
-use super::random;
 use crate::client::{corpus, create_in_shards};
 use crate::harness::{Home, PATIENCE, Server};
+use crate::seed::random;
 use crate::words::word;
 
 const ROUNDS: usize = 3;

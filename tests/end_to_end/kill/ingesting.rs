@@ -13,11 +13,12 @@ use fastrand::Rng;
 use futures::{Stream, StreamExt};
 use tokio::sync::Semaphore;
 
-use super::{KILLS, random};
+use super::KILLS;
 use crate::client::{
     accept, assert_whole, by_words, chunks, corpus, counts, create, document, idle, states, text_of,
 };
 use crate::harness::{Home, PATIENCE, Server, start_and_kill};
+use crate::seed::random;
 use crate::words::{text_with, word};
 
 const DOCUMENTS: usize = 500;

@@ -15,11 +15,12 @@ use fastrand::Rng;
 use futures::StreamExt;
 use tokio::sync::watch;
 
-use super::{KILLS, random};
+use super::KILLS;
 use crate::client::{
     assert_whole, by_words, chunks, corpus, create_in_shards, document, id, idle, states, text_of,
 };
 use crate::harness::{Home, PATIENCE};
+use crate::seed::random;
 use crate::words::{text_with, word};
 
 const IDS: usize = 60;

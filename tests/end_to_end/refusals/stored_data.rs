@@ -11,7 +11,7 @@ use futures::StreamExt;
 use super::{Holdings, assert_furnished, furnish};
 use crate::client::{corpus, create, document, id, idle, remember, send};
 use crate::harness::{Home, eventually, files_below};
-use crate::model_folder::write_narrow_bert;
+use crate::other_models::write_narrow_bert;
 use crate::words::text_with;
 
 /// Returns the errors of all calls about a corpus that cannot run.

@@ -10,9 +10,9 @@ use tonic::Code;
 use super::probe::call;
 use super::world::World;
 use crate::client::{create_in_shards, document, remember};
-use crate::cluster::processes::Cluster;
 use crate::harness::{Server, eventually, start_and_kill};
-use crate::models::answer;
+use crate::processes::Cluster;
+use crate::tales::answer;
 
 /// Time for which a stranger is in the list of nodes.
 const LISTED: Duration = Duration::from_secs(5);

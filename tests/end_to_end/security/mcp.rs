@@ -4,11 +4,10 @@ use clew_core::{Document, Labels};
 use serde_json::json;
 
 use super::world::World;
-use crate::client::{create, document, remember};
+use crate::client::{create, document, remember, structured};
 use crate::harness::Server;
 use crate::mcp::READING;
 use crate::mcp::agent::Agent;
-use crate::memory::structured;
 
 /// Starts a server in plain text on this machine that asks for keys.
 fn serve(world: &World) -> Server {

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::world::World;
 use crate::client::{create, document, remember};
 use crate::harness::{PATIENCE, eventually};
-use crate::models::answer;
+use crate::tales::answer;
 
 const CRETE: &str = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur.";
 

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use clew_client::Client;
 use clew_testkit::RedisServer;
 
 use crate::harness::{Home, PATIENCE, Ran, Server, eventually};
-use crate::model_folder::write_narrow_bert;
+use crate::other_models::write_narrow_bert;
 
 /// Short times, so that a test sees in seconds what takes a minute in production.
 const TIMES: [(&str, &str); 7] = [
@@ -166,6 +165,3 @@ impl Cluster {
         }
     }
 }
-
-/// Maximum time of a request of a test in a cluster whose nodes are killed.
-pub const REQUEST_PATIENCE: Duration = Duration::from_secs(20);
