@@ -74,7 +74,7 @@ demo: setup ## Remember the documentation of Clew's own dependencies and ask abo
 cluster-demo: build ## The same with every service a process of its own, over a real Redis
 	@CLEW=$(CLEW) $(PYTHON) examples/demo/cluster.py
 
-# tests/end_to_end runs the program, the examples and the Python client.
+# tests/promises, tests/interfaces and tests/answers run the program, the examples and scripts in Python.
 test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
 	@.setup/install tests
 	$(PYTHON) tests/telemetry/check.py
@@ -89,7 +89,7 @@ endif
 # on most platforms, of tests/clients/requirements.txt, and of clients/python/uv.lock.
 clients: build $(CLIENT_PACKAGES) ## Call a server with clients that others wrote
 	npm ci --prefix tests/clients --no-audit --no-fund
-	cargo test $(SELECTION) --test end_to_end clients:: -- --ignored
+	cargo test $(SELECTION) --test interfaces clients:: -- --ignored
 	PATH="$(CURDIR)/.cache/python/bin:$$PATH" PROGRAM_UNDER_TEST=$(CLEW) $(PYTHON) clients/python/check.py --integrations
 
 # Needs root on Linux, because every process gets a host of its own.

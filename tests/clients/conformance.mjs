@@ -10,7 +10,7 @@ const APPLICABLE = ["server-initialize", "ping", "tools-list", "dns-rebinding-pr
 // Why the others say nothing of Clew. A scenario that is in neither list is new, and fails the run.
 const OTHERS = {
   // They call tools that exist in servers made for the suite, such as `test_simple_text`. Clew has only its own;
-  // `tests/end_to_end/mcp.rs` and `tests/python/agent.py` call those.
+  // `tests/interfaces/mcp.rs` and `tests/python/agent.py` call those.
   "tools of the suite": [
     "tools-call-simple-text",
     "tools-call-image",

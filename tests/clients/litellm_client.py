@@ -1,6 +1,6 @@
 """LiteLLM as a client of Clew: chat completions, whole and streamed, and embeddings.
 
-Run by `tests/end_to_end/clients.rs`, which prepares the server: a corpus `handbook` of documents, and a language
+Run by `tests/interfaces/clients.rs`, which prepares the server: a corpus `handbook` of documents, and a language
 model that answers with one sentence of them. To run it by hand:
 
     .cache/python/bin/python tests/clients/litellm_client.py --base http://127.0.0.1:7422/v1

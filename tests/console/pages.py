@@ -3,7 +3,7 @@
 It logs in, adds a document, searches, asks, opens a citation and compares what is marked with the stored bytes,
 corrects and forgets a turn. Then it looks at every page, narrow and wide, light and dark: none may scroll sideways,
 write to the console, load from elsewhere, run what a stored text says, or break a rule of axe. Of a cluster it drains
-a retriever. `tests/end_to_end/console.rs` runs it with `use`, `look` and `look-on` in this order, and of a cluster
+a retriever. `tests/interfaces/console.rs` runs it with `use`, `look` and `look-on` in this order, and of a cluster
 with `drain`. By hand, with a key in `KEY` if the server asks for one:
 
     .cache/python/bin/python tests/console/pages.py http://127.0.0.1:7422 use

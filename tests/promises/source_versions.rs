@@ -1,5 +1,5 @@
 //! Tests that documents whose source numbers them may be delivered twice, late and in any order: by
-//! gRPC and from files. `http/api.rs` has the one by JSON.
+//! gRPC and from files. `tests/interfaces/http/api.rs` has the one by JSON.
 
 use clew_client::Client;
 use clew_core::{CorpusName, Document, SourceVersion};

@@ -1,7 +1,7 @@
 """An agent that uses Clew's tools, by the official client of the Model Context Protocol.
 
 It goes through every tool in every mode of the client, and fails at anything that is not as the tools'
-schemas say. Run by `tests/end_to_end/mcp.rs`; to run it by hand, on a server whose only corpus `notes` holds
+schemas say. Run by `tests/interfaces/mcp.rs`; to run it by hand, on a server whose only corpus `notes` holds
 a document `bees`:
 
     .cache/python/bin/python tests/python/agent.py --url http://127.0.0.1:7422/mcp

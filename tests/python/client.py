@@ -1,7 +1,7 @@
 """A client of Clew in Python, made from the proto files when it runs.
 
 It ingests, watches, searches, answers and forgets, and fails at anything that is not as the proto
-files say. Run by `tests/end_to_end/python.rs`; to run it by hand:
+files say. Run by `tests/interfaces/python.rs`; to run it by hand:
 
     .cache/python/bin/python tests/python/client.py --proto proto --target 127.0.0.1:7421
 

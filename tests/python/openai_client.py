@@ -1,6 +1,6 @@
 """The `openai` library as a client of Clew: models, chat completions, streams and embeddings.
 
-It fails at anything that the library does not understand. Run by `tests/end_to_end/openai.rs`,
+It fails at anything that the library does not understand. Run by `tests/interfaces/openai.rs`,
 which prepares the server: a corpus `handbook` of documents and a corpus `chats` for conversations.
 """
 

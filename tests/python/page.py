@@ -2,7 +2,7 @@
 
 Each page is looked at in a wide and in a narrow window, light and dark. It must load nothing, write
 nothing to the console and fit the window; its plots must be there, with marks and texts that can be told
-from the page and lie inside of the plot. Run by `tests/end_to_end/evaluation.rs`; to run it by hand:
+from the page and lie inside of the plot. Run by `tests/answers/evaluation.rs`; to run it by hand:
 
     .cache/python/bin/python tests/python/page.py report.html
 """
