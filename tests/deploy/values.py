@@ -20,6 +20,7 @@ from manifests import CHART, tomllib
 OTHERS = {
     "judge": "only `clew eval answers` reads it",
     "ingest": "only `clew ingest` reads it; its Job has values of its own",
+    "encoder.fetch_model": "only the program `clew` fetches a model",
     "cluster.node_id": "each pod's own, set by the chart",
     "cluster.advertise": "each pod's own, set by the chart",
 }

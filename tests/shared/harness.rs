@@ -74,6 +74,8 @@ impl Home {
             }
         }
         command.current_dir(self.folder.path());
+        // The user's caches may have an embedding model.
+        command.env("XDG_CACHE_HOME", self.path("caches"));
     }
 
     /// Returns a command that runs `clew serve` on the data directory and a free port.

@@ -5,6 +5,7 @@ mod cli;
 mod command;
 mod config;
 mod connection;
+mod default_model;
 mod node;
 mod observed;
 mod output;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{Clock, Encoders, Error, ErrorKind, SystemClock};
+use clew_core::{Clock, Encoders, Error, SystemClock};
 use clew_gateway::{Backends, GatewaySeams};
 use clew_generator::Judgement;
 use clew_memory_encoder::{EncoderConfig, EncoderPools, Models};
@@ -13,11 +13,7 @@ use clew_runtime::fair_queue::two_per_core;
 use clew_telemetry::Health;
 
 use crate::config::{ClewConfig, RolesConfig};
-
-/// Place of the default model after `make setup`, below the folder of the workspace.
-const MODEL_OF_SETUP: &str = ".cache/models/all-MiniLM-L6-v2";
-/// Place of the default model after `make install`, below the folder whose `bin` holds the program.
-const MODEL_OF_INSTALL: &str = "share/clew/model";
+use crate::default_model;
 
 /// Running node with all roles.
 pub struct RunningNode {
@@ -33,8 +29,8 @@ impl RunningNode {
     /// Loads the models, takes the data directory and starts the actors.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::WrongState`] if the model is missing or another process has the
-    /// directory, and the errors of loading models and of the storage.
+    /// Returns [`clew_core::ErrorKind::WrongState`] if another process has the directory, and the
+    /// errors of loading models and of the storage.
     pub async fn start(config: &ClewConfig) -> Result<Self, Error> {
         let ClewConfig { node, roles } = config;
         let models = load_models(roles).await?;
@@ -79,7 +75,8 @@ impl RunningNode {
     /// Finishes what was accepted and ends the actors.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::DeadlineExceeded`] if it was cut short. Nothing accepted is lost.
+    /// Returns [`clew_core::ErrorKind::DeadlineExceeded`] if it was cut short. Nothing accepted is
+    /// lost.
     pub async fn stop(self) -> Result<(), Error> {
         let stopped = self.retriever.stop(self.shutdown).await;
         self.models.stop().await;
@@ -90,48 +87,31 @@ impl RunningNode {
 /// Loads all models of an encoder and starts their workers.
 ///
 /// # Errors
-/// Returns [`ErrorKind::WrongState`] if the embedding model is missing, and the errors of
-/// [`Models::load`].
+/// Returns the errors of [`model_folder`] and of [`Models::load`].
 pub async fn load_models(config: &RolesConfig) -> Result<Models, Error> {
     let RolesConfig { encoder, memory_model, reranker, reader, .. } = config;
-    Models::load(model_folder(encoder)?, encoder, memory_model, reranker, reader).await
+    Models::load(model_folder(encoder).await?, encoder, memory_model, reranker, reader).await
 }
 
 /// Loads only the embedding models and starts their workers.
 ///
 /// # Errors
-/// Returns [`ErrorKind::WrongState`] if the model is missing, and the errors of
-/// [`EncoderPools::load`].
+/// Returns the errors of [`model_folder`] and of [`EncoderPools::load`].
 pub async fn load_encoders(config: &EncoderConfig) -> Result<EncoderPools, Error> {
-    EncoderPools::load(model_folder(config)?, config).await
+    EncoderPools::load(model_folder(config).await?, config).await
 }
 
-/// Returns the folder of the embedding model. Returns `None` if the model runs elsewhere.
+/// Returns the folder of the embedding model, which is fetched if it has to be. Returns `None` if
+/// the model runs elsewhere.
 ///
 /// # Errors
-/// Returns [`ErrorKind::WrongState`] if the model is missing.
-pub fn model_folder(config: &EncoderConfig) -> Result<Option<PathBuf>, Error> {
+/// Returns the errors of [`default_model::folder`].
+pub async fn model_folder(config: &EncoderConfig) -> Result<Option<PathBuf>, Error> {
     if !config.needs_folder() {
         return Ok(None);
     }
-    config.model.clone().map_or_else(default_model, Ok).map(Some)
-}
-
-/// Returns the folder of the model that `make setup` installed in the workspace of the current
-/// folder or of this program, or that `make install` installed with this program.
-fn default_model() -> Result<PathBuf, Error> {
-    let here = std::env::current_dir().ok();
-    let program = std::env::current_exe().ok();
-    let workspaces = here.iter().chain(program.iter()).flat_map(|path| path.ancestors());
-    let of_setup = workspaces.map(|folder| folder.join(MODEL_OF_SETUP));
-    let prefix = program.as_deref().and_then(|program| program.parent()?.parent());
-    let mut candidates = of_setup.chain(prefix.map(|prefix| prefix.join(MODEL_OF_INSTALL)));
-    candidates.find(|folder| folder.join("config.json").is_file()).ok_or_else(|| {
-        Error::new(
-            ErrorKind::WrongState,
-            "BROKEN_MODEL",
-            "no embedding model was found; run `make setup` or `make install`, or name a folder with --model or \
-             CLEW_MODEL_DIR",
-        )
-    })
+    match &config.model {
+        Some(folder) => Ok(Some(folder.clone())),
+        None => default_model::folder(config.fetch_model).await.map(Some),
+    }
 }

@@ -23,9 +23,13 @@ const GPU_BATCH_TOKENS: usize = 65_536;
 pub struct EncoderConfig {
     /// Folder of the model in Hugging Face layout (`config.json`, `model.safetensors`,
     /// `tokenizer.json`); also `--model` and `CLEW_MODEL_DIR`. If none of them is set, the program
-    /// `clew` looks where `make setup` puts the default model.
+    /// `clew` looks for the default model where `make setup` puts it, beside the installed program,
+    /// and in the user's cache folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
+    /// Whether the program `clew` may fetch the default model into the user's cache folder if
+    /// it finds none. Only a program that was installed as a Python package does so.
+    pub fetch_model: bool,
     /// Embedding model behind an OpenAI-compatible endpoint, instead of a folder. Excludes `model`,
     /// which is then not searched for. The keys about devices have no effect on it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,6 +75,7 @@ impl Default for EncoderConfig {
     fn default() -> Self {
         Self {
             model: None,
+            fetch_model: true,
             endpoint: None,
             next_model: None,
             next_endpoint: None,

@@ -40,8 +40,8 @@ pub struct GlobalArgs {
     /// Configuration file (TOML); `clew config reference` describes all keys.
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder of the embedding model [default: the one that `make setup` or `make install`
-    /// installed]. For `generate`, `train-memory` and `bench generate`: folder of the language
+    /// Folder of the embedding model [default: the one that was installed with this program or that
+    /// it fetched]. For `generate`, `train-memory` and `bench generate`: folder of the language
     /// model.
     #[arg(long, global = true, env = "CLEW_MODEL_DIR", value_name = "DIR")]
     pub model: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! Command `clew doctor`: examines what a node needs, and says what to do about problems.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -7,14 +8,14 @@ use clew_cluster::{Eviction, RedisHealth};
 use clew_core::{
     ClockOffset, EncoderIdentity, Encoders, Error, Priority, ReadPassage, TextKind, Unusable,
 };
-use clew_memory_encoder::{OwnEncoder, OwnReader, OwnReranker};
+use clew_memory_encoder::{EncoderPools, OwnEncoder, OwnReader, OwnReranker};
 use clew_retriever::Probed;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::args::global::GlobalArgs;
 use crate::config::{ClewConfig, RolesConfig};
-use crate::node::{load_encoders, model_folder};
+use crate::node::model_folder;
 use crate::output::{Output, human};
 
 /// Maximum time for a server to answer.
@@ -111,9 +112,10 @@ async fn machine(global: &GlobalArgs, findings: &mut Findings) {
         }
     };
     findings.add("configuration", State::Ok, "every key is known and in range".to_owned(), "");
-    let encoders = models(&config, findings).await;
+    let folder = model_folder(&config.roles.encoder).await;
+    let encoders = models(&config, &folder, findings).await;
     reranker(&config, findings).await;
-    reader(&config, findings).await;
+    reader(&config, &folder, findings).await;
     let data_dir = config.roles.data_dir.to_string_lossy();
     if place("data directory", &config, &data_dir, findings).await {
         corpora(&config, &data_dir, encoders.as_deref(), findings).await;
@@ -122,9 +124,20 @@ async fn machine(global: &GlobalArgs, findings: &mut Findings) {
     redis(&config, findings).await;
 }
 
-async fn models(config: &ClewConfig, findings: &mut Findings) -> Option<Vec<EncoderIdentity>> {
-    match load_encoders(&config.roles.encoder).await {
+async fn models(
+    config: &ClewConfig,
+    folder: &Result<Option<PathBuf>, Error>,
+    findings: &mut Findings,
+) -> Option<Vec<EncoderIdentity>> {
+    let loaded = match folder {
+        Ok(folder) => EncoderPools::load(folder.clone(), &config.roles.encoder).await,
+        Err(error) => Err(error.again()),
+    };
+    match loaded {
         Ok(encoders) => {
+            if let Ok(Some(folder)) = folder {
+                findings.add("model folder", State::Ok, format!("`{}`", folder.display()), "");
+            }
             for own in encoders.all() {
                 embeds(own, findings).await;
             }
@@ -181,10 +194,14 @@ async fn reranker(config: &ClewConfig, findings: &mut Findings) {
 }
 
 /// Loads the reader and has it read the probe.
-async fn reader(config: &ClewConfig, findings: &mut Findings) {
+async fn reader(
+    config: &ClewConfig,
+    folder: &Result<Option<PathBuf>, Error>,
+    findings: &mut Findings,
+) {
     let part = "reader";
     // That the folder is missing was found with the embedding model.
-    let Ok(folder) = model_folder(&config.roles.encoder) else { return };
+    let Ok(folder) = folder else { return };
     let tried = async {
         let (reader, encoder) = (&config.roles.reader, &config.roles.encoder);
         let reader = OwnReader::load(reader, folder.as_deref(), encoder).await?;

@@ -72,7 +72,8 @@ pub(super) async fn run(
     let questions = questions(arguments)?;
     let config = ClewConfig::load(global, None)?;
     let (reader, encoder) = (&config.roles.reader, &config.roles.encoder);
-    let own = OwnReader::load(reader, model_folder(encoder)?.as_deref(), encoder).await?;
+    let folder = model_folder(encoder).await?;
+    let own = OwnReader::load(reader, folder.as_deref(), encoder).await?;
     let measured = async {
         let weights = measured_reader::loaded(&own, reader).await?;
         let Some(weights) = weights else { bail!(NoReader::refusal()) };
