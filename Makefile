@@ -19,6 +19,7 @@ CLEW := $(abspath $(or $(CARGO_TARGET_DIR),target)/debug/clew)
 RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target)/release)
 PREFIX := $(HOME)/.local
 INSTALLED = $(DESTDIR)$(PREFIX)
+MODEL = $(or $(CLEW_MODEL_DIR),.cache/models/all-MiniLM-L6-v2)
 PYTHON := .cache/python/bin/python
 PYTHON_PACKAGES := .cache/python/packages.installed
 CLIENT_PACKAGES := .cache/python/clients.installed
@@ -27,7 +28,6 @@ DEPLOY_PACKAGES := .cache/python/deploy.installed
 TRAINING_PYTHON := .cache/training/bin/python
 TRAINING_PACKAGES := .cache/training/packages.installed
 READER := crates/model/reader
-READER_BASE = $(or $(CLEW_MODEL_DIR),.cache/models/all-MiniLM-L6-v2)
 
 # Backend of the programs that measure a GPU, and the tests that can compute on one.
 GPU_FEATURES = $(if $(filter vulkan:%,$(DEVICE)),wgpu,cuda)
@@ -51,16 +51,7 @@ build: setup ## Build the programs
 # Compiles every dependency once more, fully optimised: most of an hour on two cores.
 install: setup ## Build the fast `clew` and install it with its embedding model: PREFIX=folder
 	cargo build --release --package clew --locked
-	mkdir -p $(INSTALLED)/bin $(INSTALLED)/share/clew
-	install -m 755 $(RELEASE)/clew $(INSTALLED)/bin/clew
-	rm -rf $(INSTALLED)/share/clew/model
-	cp -RL $(or $(CLEW_MODEL_DIR),.cache/models/all-MiniLM-L6-v2) $(INSTALLED)/share/clew/model
-	mkdir -p $(addprefix $(INSTALLED)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d)
-	$(RELEASE)/clew completions bash > $(INSTALLED)/share/bash-completion/completions/clew
-	$(RELEASE)/clew completions zsh > $(INSTALLED)/share/zsh/site-functions/_clew
-	$(RELEASE)/clew completions fish > $(INSTALLED)/share/fish/vendor_completions.d/clew.fish
-	$(RELEASE)/clew man --out $(INSTALLED)/share/man/man1
-	@echo "installed: $(INSTALLED)/bin/clew, with its model in $(INSTALLED)/share/clew/model"
+	$(PYTHON) packaging/prefix.py $(INSTALLED) --clew $(RELEASE)/clew --model $(MODEL)
 
 docs: ## Build the documentation as a website in target/docs
 	@.setup/install docs
@@ -177,12 +168,12 @@ openapi: ## Write the calls of HTTP into docs/openapi.json from proto/
 # Goes on where it was stopped. TOKENS=7.8e6, the default, takes an hour and a half of one core with instructions for bfloat16.
 train: setup $(TRAINING_PACKAGES) ## Train the reader and write its adapter into the sources: DATA=folder
 	$(TRAINING_PYTHON) $(READER)/train.py $(or $(DATA),$(error name the folder of the data: DATA=folder)) \
-		--base $(READER_BASE) --out .cache/training/run --tokens $(or $(TOKENS),7.8e6)
-	$(TRAINING_PYTHON) $(READER)/export.py .cache/training/run $(DATA) --base $(READER_BASE) --out $(READER)/reader.safetensors
+		--base $(MODEL) --out .cache/training/run --tokens $(or $(TOKENS),7.8e6)
+	$(TRAINING_PYTHON) $(READER)/export.py .cache/training/run $(DATA) --base $(MODEL) --out $(READER)/reader.safetensors
 	cp .cache/training/run/log.jsonl $(READER)/log.jsonl
 
 train-check: setup $(TRAINING_PACKAGES) ## Train the reader on a tenth of the data and compare with a reference: DATA=folder
-	$(TRAINING_PYTHON) $(READER)/check.py $(or $(DATA),$(error name the folder of the data: DATA=folder)) --base $(READER_BASE)
+	$(TRAINING_PYTHON) $(READER)/check.py $(or $(DATA),$(error name the folder of the data: DATA=folder)) --base $(MODEL)
 
 manifests: setup $(DEPLOY_PACKAGES) ## Render the manifests in k8s from the chart
 	@.setup/install deploy-check
