@@ -4,7 +4,7 @@
 # see Cargo.toml and crates/workspace-hack. `FEATURES=clew-model/wgpu` chooses features for all of them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install docs demo cluster-demo test clients fault-test check style features bench cluster-bench scale-bench screenshots load simulate proto \
+.PHONY: help setup build install dist dist-test dist-check docs demo cluster-demo test clients fault-test check style features bench cluster-bench scale-bench screenshots load simulate proto \
 	config-reference openapi train train-check manifests charts-check deploy-check deploy-test gpu-programs gpu-day gpu-measured vulkan-test cuda-check images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
@@ -24,6 +24,7 @@ PYTHON := .cache/python/bin/python
 PYTHON_PACKAGES := .cache/python/packages.installed
 CLIENT_PACKAGES := .cache/python/clients.installed
 DEPLOY_PACKAGES := .cache/python/deploy.installed
+DIST_PACKAGES := .cache/python/dist.installed
 # An environment of its own, because PyTorch takes 5 GB.
 TRAINING_PYTHON := .cache/training/bin/python
 TRAINING_PACKAGES := .cache/training/packages.installed
@@ -52,6 +53,19 @@ build: setup ## Build the programs
 install: setup ## Build the fast `clew` and install it with its embedding model: PREFIX=folder
 	cargo build --release --package clew --locked
 	$(PYTHON) packaging/prefix.py $(INSTALLED) --clew $(RELEASE)/clew --model $(MODEL)
+
+# Of the same build as `install`.
+dist: setup $(DIST_PACKAGES) ## Make a tarball and a Python wheel of the fast `clew` in target/dist
+	cargo build --release --package clew --locked
+	$(PYTHON) packaging/dist.py target/dist --clew $(RELEASE)/clew --model $(MODEL)
+
+dist-test: setup $(DIST_PACKAGES) ## Install what `make dist` made, and use it
+	$(PYTHON) tests/dist/check.py target/dist
+
+# Compresses little, because the development program is large.
+dist-check: build $(DIST_PACKAGES) ## The same with the program of `make build`
+	$(PYTHON) packaging/dist.py target/dist-check --clew $(CLEW) --model $(MODEL) --quick
+	$(PYTHON) tests/dist/check.py target/dist-check
 
 docs: ## Build the documentation as a website in target/docs
 	@.setup/install docs
@@ -213,6 +227,10 @@ $(CLIENT_PACKAGES): tests/clients/requirements.txt $(PYTHON_PACKAGES) | setup
 	@touch $@
 
 $(DEPLOY_PACKAGES): tests/deploy/requirements.txt | setup
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(DIST_PACKAGES): packaging/requirements.txt | setup
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 

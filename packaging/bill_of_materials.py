@@ -1,0 +1,74 @@
+"""Tells what is in the program, as a CycloneDX bill of materials."""
+
+import re
+import subprocess
+import sys
+import uuid
+from datetime import datetime, timezone
+
+from cyclonedx.factory.license import LicenseFactory
+from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, XsUri
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
+from prefix import WORKSPACE
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+# `depth name v1.2.3 (where it comes from, unless the registry)|licence|repository (*)`
+LINE = re.compile(r"(\d+)(\S+) v(\S+)(?: \(([^()]+)\))?\|(.*?)\|(.*?)(?: \(\*\))?")
+
+
+def bill_of_materials(version, target, program_sha256, moment):
+    """The bill as JSON: the crates that the program is linked of, without those that only compile it."""
+    checksums = {(package["name"], package["version"]): package.get("checksum") for package in locked_packages()}
+    bom, components, path = Bom(), {}, []
+    for depth, name, crate_version, licence, repository in dependencies(target):
+        component = components.get((name, crate_version))
+        if not component:
+            component = Component(
+                type=ComponentType.LIBRARY if path else ComponentType.APPLICATION,
+                name=name,
+                version=crate_version,
+                bom_ref=f"{name}@{crate_version}",
+                licenses=[LicenseFactory().make_from_string(licence)],
+            )
+            components[name, crate_version] = component
+            sha256 = checksums[name, crate_version]
+            if sha256:
+                component.purl = PackageURL("cargo", name=name, version=crate_version)
+                component.hashes.add(HashType(alg=HashAlgorithm.SHA_256, content=sha256))
+            if repository:
+                reference = ExternalReference(type=ExternalReferenceType.VCS, url=XsUri(repository))
+                component.external_references.add(reference)
+        del path[depth:]
+        if path:
+            bom.components.add(component)
+            bom.register_dependency(path[-1], [component])
+        else:
+            component.hashes.add(HashType(alg=HashAlgorithm.SHA_256, content=program_sha256))
+            bom.metadata.component = component
+        path.append(component)
+    bom.metadata.timestamp = datetime.fromtimestamp(moment, timezone.utc)
+    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_OID, program_sha256)
+    return JsonV1Dot6(bom).output_as_string(indent=2)
+
+
+def dependencies(target):
+    """Lines of the tree of crates: depth, name, version, licence and repository."""
+    tree = ["cargo", "tree", "--locked", "--package", "clew", "--target", target]
+    form = ["--edges", "normal,no-proc-macro", "--prefix", "depth", "--format", "{p}|{l}|{r}"]
+    ran = subprocess.run([*tree, *form], cwd=WORKSPACE, stdout=subprocess.PIPE, text=True, check=True)
+    for line in filter(None, ran.stdout.splitlines()):
+        depth, name, version, _place, licence, repository = LINE.fullmatch(line).groups()
+        # The old way to write OR.
+        yield int(depth), name, version, re.sub(r" */ *", " OR ", licence), repository
+
+
+def locked_packages():
+    return tomllib.loads((WORKSPACE / "Cargo.lock").read_text())["package"]
