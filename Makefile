@@ -80,7 +80,7 @@ cluster-demo: build ## The same with every service a process of its own, over a 
 	@CLEW=$(CLEW) $(PYTHON) examples/demo/cluster.py
 
 # tests/promises, tests/interfaces and tests/answers run the program, the examples and scripts in Python.
-test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
+test: build $(PYTHON_PACKAGES) deploy-check dist-check ## Run all tests
 	@.setup/install tests
 	$(PYTHON) tests/telemetry/check.py
 ifdef NEXTEST
