@@ -12,8 +12,10 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 FEATURES ?=
 SELECTION = --workspace $(addprefix --features=,$(FEATURES))
-# Runs tests side by side, whatever program they are in. Machines without it run one program after the other.
+# Runs tests of all programs side by side, two for each processor, since half of the time they wait for disks, timers
+# and other processes. A machine without it runs one program after the other.
 NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
+TEST_THREADS = $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 CLEW := $(abspath $(or $(CARGO_TARGET_DIR),target)/debug/clew)
 RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target)/release)
@@ -84,7 +86,7 @@ test: build $(PYTHON_PACKAGES) deploy-check dist-check ## Run all tests
 	@.setup/install tests
 	$(PYTHON) tests/telemetry/check.py
 ifdef NEXTEST
-	cargo nextest run $(SELECTION) --no-fail-fast
+	cargo nextest run $(SELECTION) --no-fail-fast --test-threads=$(TEST_THREADS)
 	cargo test $(SELECTION) --doc
 else
 	cargo test $(SELECTION) --no-fail-fast
