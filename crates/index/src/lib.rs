@@ -85,6 +85,9 @@ mod storage;
 mod table;
 mod values;
 
+// Callers see a pinned box. So what lance makes of a call is compiled here, and in no crate above
+// this one, and that it may pass between threads is proved once.
+use async_recursion::async_recursion as boxed;
 pub use backup::snapshots::{Snapshots, WholeSnapshot};
 pub use catalogue::groups::Totals;
 pub use error::{Cause, Error, Result};

@@ -20,6 +20,7 @@ use arrow::record_batch::RecordBatch;
 use futures::TryFutureExt;
 use tokio::sync::oneshot;
 
+use crate::boxed;
 use crate::catalogue::Catalogue;
 use crate::catalogue::reading::Reading;
 use crate::error::{Error, Operation, Result};
@@ -71,6 +72,7 @@ impl ShardWriter {
     /// not fit otherwise, [`Error::Corrupt`] if a table cannot be read, [`Error::LostRace`] if
     /// another process took the shard over at the same time or later, and [`Error::Unavailable`]
     /// and [`Error::DiskFull`] from the storage.
+    #[boxed]
     pub async fn open(
         place: &Storage,
         settings: ShardSettings,
@@ -170,6 +172,7 @@ impl ShardWriter {
     /// Returns [`Error::Invalid`] if a dimension is out of range, [`Error::Mismatch`] if there are
     /// vectors of another dimension, or a storage error. The settings stay as they were, unless
     /// only publishing them to readers failed.
+    #[boxed]
     pub async fn settle(&mut self, settings: ShardSettings) -> Result<()> {
         settings.check()?;
         self.begin_write().await?;
@@ -196,6 +199,7 @@ impl ShardWriter {
     /// Returns the errors of [`ShardWriter::open`]. Returns [`Error::LostRace`] if another owner
     /// wrote. Nothing is read then, so that no state of another owner is taken for this one's, and
     /// the shard writes no more.
+    #[boxed]
     pub async fn reload(&mut self) -> Result<()> {
         self.is_in_doubt = true;
         for kind in TableKind::ALL {

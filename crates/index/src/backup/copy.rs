@@ -10,6 +10,7 @@ use lancedb::Table;
 use crate::backup::description::{READING, ShardFiles, WRITING, digest_of, file_of, to_json};
 use crate::backup::snapshots::Snapshots;
 use crate::backup::transfer::{FileRecord, damaged, in_time};
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::read::reader::ShardReader;
 use crate::storage::Storage;
@@ -29,6 +30,7 @@ impl ShardReader {
     /// [`Error::SnapshotBeingDeleted`] if one is being deleted, [`Error::LostRace`] if another
     /// process owns the shard, [`Error::ReadersActive`] while forgotten text is still on the disk,
     /// or an error of either storage.
+    #[boxed]
     pub async fn copy_to_snapshot(
         &self,
         snapshots: &Snapshots,

@@ -16,6 +16,7 @@ use clew_core::{CorpusName, DeletionStep, SnapshotDeletion, SnapshotName, Timest
 
 use crate::backup::description::{DESCRIPTION, Described, READING, Tombstone, digest_of, to_json};
 use crate::backup::snapshots::{Snapshots, WholeSnapshot};
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 use crate::storage::unique::unique;
@@ -41,6 +42,7 @@ impl Snapshots {
     /// # Errors
     /// Returns [`Error::SnapshotNotFound`] if nothing of it exists, [`Error::SnapshotInUse`] if it
     /// is being taken or restored from, or a storage error.
+    #[boxed]
     pub async fn delete(
         &self,
         deletion: &SnapshotDeletion,

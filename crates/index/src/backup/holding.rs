@@ -12,6 +12,7 @@ use lancedb::query::{QueryBase, Select};
 use tokio::time::Instant;
 
 use crate::backup::snapshots::{Snapshots, WholeSnapshot};
+use crate::boxed;
 use crate::error::{Error, Operation, Result};
 use crate::storage::session::IndexMemory;
 use crate::table::column;
@@ -30,6 +31,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// Returns a storage error if the snapshots cannot be listed.
+    #[boxed]
     pub async fn holding(
         &self,
         corpus: &CorpusName,

@@ -15,6 +15,7 @@ use futures::StreamExt;
 
 use crate::backup::snapshots::WholeSnapshot;
 use crate::backup::transfer::{FileRecord, in_time};
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::registry::Registry;
 use crate::settings::{ShardSettings, Takeover};
@@ -36,6 +37,7 @@ impl Registry {
     /// # Errors
     /// Returns [`Error::CorpusExists`] if the corpus exists, [`Error::Corrupt`] if the snapshot is
     /// damaged, or an error of either storage.
+    #[boxed]
     pub async fn restore(
         &self,
         from: &WholeSnapshot,

@@ -27,6 +27,7 @@ use crate::backup::description::{
     file_of, read_shard, to_json,
 };
 use crate::backup::transfer::damaged;
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 use crate::storage::url::StorageUrl;
@@ -52,6 +53,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] if the place cannot be reached.
+    #[boxed]
     pub async fn open(location: &StorageUrl) -> Result<Self> {
         Ok(Self { place: Storage::of(location).await? })
     }
@@ -83,6 +85,7 @@ impl Snapshots {
     /// [`Error::SnapshotBeingDeleted`] if one is being deleted, or a storage error. Returns
     /// [`Error::Corrupt`] if copied files are gone, for example if two callers took a snapshot of
     /// the same name at the same time; take it again then.
+    #[boxed]
     pub async fn finish(
         &self,
         corpus: &CorpusSettings,
@@ -133,6 +136,7 @@ impl Snapshots {
     /// if it was not completed, [`Error::SnapshotBeingDeleted`] if it is being deleted,
     /// [`Error::NewerFormat`] if a newer release wrote it, [`Error::Corrupt`] if its description
     /// cannot be read, and [`Error::Invalid`] if it is of a corpus of another name.
+    #[boxed]
     pub async fn read(&self, corpus: &CorpusName, name: &SnapshotName) -> Result<WholeSnapshot> {
         let place = self.place_of(corpus, name);
         let bytes = match Described::read(&place).await? {
@@ -169,6 +173,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn list(&self, corpus: &CorpusName) -> Result<Vec<SnapshotSummary>> {
         let mut found = Vec::new();
         for name in self.names(corpus).await? {
@@ -197,6 +202,7 @@ impl WholeSnapshot {
 
     /// Returns the name of the largest file of a shard. For tests that damage it.
     #[doc(hidden)]
+    #[boxed]
     pub async fn some_file(&self, index: ShardIndex) -> Result<String> {
         let files = self.shard(index).await?.files;
         let largest = files.into_iter().max_by_key(|file| file.bytes);

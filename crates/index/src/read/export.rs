@@ -31,6 +31,7 @@ use clew_core::{
 };
 use lancedb::query::QueryBase;
 
+use crate::boxed;
 use crate::catalogue::record::DocumentRecord;
 use crate::error::{Error, Result};
 use crate::read::reader::ShardReader;
@@ -87,6 +88,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] for any other `after`, or a storage error.
+    #[boxed]
     pub async fn export(&self, after: &str) -> Result<ExportPage> {
         let snapshot = self.snapshot();
         match Place::parse(after)? {

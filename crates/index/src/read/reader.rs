@@ -16,6 +16,7 @@ use lancedb::datafusion::prelude::Expr;
 use lancedb::query::{QueryBase, Select};
 use tokio::sync::watch;
 
+use crate::boxed;
 use crate::catalogue::groups::Totals;
 use crate::error::{Error, Operation, Result};
 use crate::read::search::{self, Seen, texts};
@@ -102,6 +103,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error. Nothing of the memory is left then.
+    #[boxed]
     pub async fn stage_memory(
         &self,
         record: MemoryRecord,
@@ -115,6 +117,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn memory(&self, key: &str) -> Result<Option<Bytes>> {
         self.memories.snapshot(key).await
     }
@@ -194,6 +197,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn upkeep(&self, recall: f32) -> Result<()> {
         let snapshot = self.snapshot();
         let Some(vectors) = snapshot.vectors.of("") else { return Ok(()) };
@@ -218,6 +222,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn vectors(
         &self,
         encoder: &EncoderIdentity,
@@ -289,6 +294,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn read_sources(
         &self,
         wanted: &[(DocumentId, Version)],
@@ -301,6 +307,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn older_than(&self, oldest: Timestamp, limit: usize) -> Result<Vec<DocumentId>> {
         let before = Some(filter::older_than(oldest));
         let mut found = Vec::new();
@@ -318,6 +325,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn oldest(&self) -> Result<Option<Timestamp>> {
         let mut oldest = None;
         newest_versions(&self.snapshot(), None, |_, time| {
@@ -362,6 +370,7 @@ impl ShardView {
     /// Returns [`crate::Error::Invalid`] if the mode needs a vector and the query has none or a bad
     /// one, [`crate::Error::OtherVectors`] if the shard has no vectors of the query's model, and
     /// [`crate::Error::Corrupt`] and [`crate::Error::Unavailable`] from the storage.
+    #[boxed]
     pub async fn candidates(&self, query: &CandidateQuery) -> Result<Candidates> {
         if let SearchedView::Named(name) = query.view
             && let Some(older) = self.reader.older(name)
@@ -394,6 +403,7 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn chunks(
         &self,
         wanted: &[ChunkRef],
@@ -440,6 +450,7 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error, also if a row is so damaged that it cannot be read.
+    #[boxed]
     pub async fn check(&self, query: &CheckQuery) -> Result<Checked> {
         check::check(&self.snapshot(), &self.access, query).await
     }
@@ -470,6 +481,7 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn get(&self, ids: &[DocumentId]) -> Result<Vec<(StoredDocument, DocumentStatus)>> {
         let snapshot = self.snapshot();
         let version = |id: &DocumentId| {

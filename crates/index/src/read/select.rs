@@ -8,6 +8,7 @@ use arrow::record_batch::RecordBatch;
 use clew_core::{Access, DescribedDocument, DocumentId, DocumentStatus, Selection, Version};
 use lance::dataset::ProjectionRequest;
 
+use crate::boxed;
 use crate::catalogue::record::DocumentRecord;
 use crate::error::{Error, Operation, Result};
 use crate::read::reader::ShardView;
@@ -27,6 +28,7 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn select(
         &self,
         selection: &Selection,
@@ -59,6 +61,7 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn count_selected(&self, selection: &Selection) -> Result<u64> {
         let selecting = self.selecting(selection).await?;
         let counted = in_background(move || {
@@ -89,6 +92,7 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn describe(&self, ids: &[DocumentId]) -> Result<Vec<DescribedDocument>> {
         let snapshot = self.snapshot();
         let sources = snapshot.source_rows.fragments().await?;

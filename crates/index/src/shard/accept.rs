@@ -7,6 +7,7 @@ use clew_core::{
     StoredDocument, Timestamp, Version,
 };
 
+use crate::boxed;
 use crate::error::Result;
 use crate::shard::ShardWriter;
 use crate::shard::batches::fitting;
@@ -20,6 +21,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns the errors of [`ShardWriter::accept_offers`].
+    #[boxed]
     pub async fn accept(
         &mut self,
         documents: Vec<Document>,
@@ -47,6 +49,7 @@ impl ShardWriter {
     /// Returns [`crate::Error::Invalid`] if an id occurs twice: a caller that means the last one
     /// sends only that. Otherwise returns a storage error. Then no document counts as accepted, and
     /// offering them again is safe.
+    #[boxed]
     pub async fn accept_offers(
         &mut self,
         offers: Vec<Offer>,

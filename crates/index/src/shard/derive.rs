@@ -2,6 +2,7 @@
 
 use clew_core::{DocumentId, Version};
 
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::settings::ShardSettings;
 use crate::shard::ShardWriter;
@@ -25,6 +26,7 @@ impl ShardWriter {
     /// Returns [`Error::Invalid`] for a document without chunks, a span outside the text, an
     /// ordinal out of order, a bad vector, or an id that occurs twice. Nothing is written then.
     /// Otherwise returns a storage error.
+    #[boxed]
     pub async fn commit_derived(&mut self, documents: Vec<DerivedDocument>) -> Result<Committed> {
         refuse_duplicates(documents.iter().map(|derived| &derived.document.id))?;
         for derived in &documents {
@@ -57,6 +59,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns the errors of [`ShardWriter::commit_derived`].
+    #[boxed]
     pub async fn commit_part(&mut self, part: &DerivedPart) -> Result<bool> {
         let first = part.chunks.first().map_or(0, |row| row.chunk.ordinal);
         let chunks = ChunksOf::from(part);
@@ -115,6 +118,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns a storage error. Maintenance deletes them then.
+    #[boxed]
     pub async fn abandon_parts(&mut self, id: &DocumentId, version: Version) -> Result<()> {
         self.begin_write().await?;
         let is_growing = |growing: Growing| growing.version == version;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::boxed;
 use crate::error::Result;
 use crate::shard::ShardWriter;
 use crate::shard::plan::MaintenanceStep;
@@ -21,6 +22,7 @@ impl ShardWriter {
     /// Returns [`crate::Error::ReadersActive`] if searches hold older versions for longer than
     /// `patience`. The text is still on the disk then; call again. Otherwise returns a storage
     /// error.
+    #[boxed]
     pub async fn erase(&mut self, patience: Duration) -> Result<()> {
         self.do_now(MaintenanceStep::Erase, patience).await
     }

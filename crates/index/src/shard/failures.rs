@@ -2,6 +2,7 @@
 
 use clew_core::{DocumentId, FailureStatus, Stage};
 
+use crate::boxed;
 use crate::error::Result;
 use crate::shard::ShardWriter;
 use crate::table::filter;
@@ -16,6 +17,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns [`crate::Error::Invalid`] if an id occurs twice, or a storage error.
+    #[boxed]
     pub async fn record_failures(&mut self, failures: Vec<FailedAttempt>) -> Result<()> {
         refuse_duplicates(failures.iter().map(|failure| &failure.document_id))?;
         self.begin_write().await?;

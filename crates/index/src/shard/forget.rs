@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clew_core::{Access, CorpusTreeKey, DocumentId, ErasureScan, Forgotten};
 
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::shard::ShardWriter;
 use crate::shard::maintain::Maintenance;
@@ -18,6 +19,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns the errors of [`ShardWriter::forget_seen`].
+    #[boxed]
     pub async fn forget(&mut self, ids: &[DocumentId]) -> Result<Vec<Forgotten>> {
         self.forget_seen(ids, &Access::all()).await
     }
@@ -30,6 +32,7 @@ impl ShardWriter {
     /// # Errors
     /// Returns a storage error. Then the documents may be forgotten in part. Forgetting them again
     /// is safe.
+    #[boxed]
     pub async fn forget_seen(
         &mut self,
         ids: &[DocumentId],
@@ -94,6 +97,7 @@ impl ShardWriter {
     /// # Errors
     /// Returns the errors of [`ShardWriter::forget_seen`] and of [`ShardWriter::erase`]. Another
     /// call finishes what was begun, and scans.
+    #[boxed]
     pub async fn forget_for_good(
         &mut self,
         ids: &[DocumentId],

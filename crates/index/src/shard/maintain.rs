@@ -12,6 +12,7 @@ use clew_core::ErasureScan;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 
+use crate::boxed;
 use crate::error::{Error, Result};
 use crate::read::resident::fragment::Fragment;
 use crate::read::table_view::Handed;
@@ -201,6 +202,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn statistics(&self) -> Result<ShardStatistics> {
         Ok(ShardStatistics {
             sources: self.sources.statistics().await?,
@@ -218,6 +220,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn maintenance_plan(&self) -> Result<MaintenancePlan> {
         Ok(plan(&self.statistics().await?, &self.settings.tuning))
     }
@@ -226,6 +229,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns a storage error. The steps before it were done.
+    #[boxed]
     pub async fn maintain(
         &mut self,
         plan: &MaintenancePlan,
@@ -254,6 +258,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns a storage error. The steps before it were done; this maintenance is over.
+    #[boxed]
     pub async fn advance(
         &mut self,
         maintenance: &mut Maintenance,

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use clew_core::{DocumentId, MemoryRecord};
 
+use crate::boxed;
 use crate::error::Result;
 use crate::shard::ShardWriter;
 use crate::storage::memories::{StagedMemory, is_of_memory};
@@ -18,6 +19,7 @@ impl ShardWriter {
     /// # Errors
     /// Returns [`crate::Error::LostRace`] if another process owns the shard; the memory is not
     /// stored then. Otherwise returns a storage error. The tables stay as they were known.
+    #[boxed]
     pub async fn commit_memory(
         &mut self,
         memory: StagedMemory,
@@ -53,6 +55,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns a storage error. The tables stay as they were known.
+    #[boxed]
     pub async fn sweep_memories(&mut self) -> Result<usize> {
         self.ensure_known().await?;
         let is_gone = |record: &MemoryRecord| !self.catalogue.finds_all(&record.parts);

@@ -30,6 +30,7 @@ use lancedb::query::{QueryBase, Select};
 
 use roaring::RoaringBitmap;
 
+use crate::boxed;
 use crate::catalogue::Catalogue;
 use crate::error::{Operation, Result};
 use crate::shard::ShardWriter;
@@ -149,6 +150,7 @@ impl ShardWriter {
     /// Returns the errors of [`ShardWriter::forget_seen`].
     ///
     /// [`Maintenance::erasing`]: crate::Maintenance::erasing
+    #[boxed]
     pub async fn forget_traced(
         &mut self,
         ids: &[DocumentId],

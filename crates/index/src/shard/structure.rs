@@ -10,6 +10,7 @@ use std::collections::HashSet;
 
 use clew_core::DocumentId;
 
+use crate::boxed;
 use crate::error::Result;
 use crate::shard::ShardWriter;
 use crate::table::rows;
@@ -24,6 +25,7 @@ impl ShardWriter {
     /// # Errors
     /// Returns [`crate::Error::Invalid`] if an id occurs twice; nothing is written then. Otherwise
     /// returns a storage error.
+    #[boxed]
     pub async fn commit_nodes(&mut self, documents: Vec<DocumentNodes>) -> Result<Vec<DocumentId>> {
         refuse_duplicates(documents.iter().map(|of| &of.document_id))?;
         self.begin_write().await?;
@@ -69,6 +71,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn commit_upper(&mut self, rows: Vec<CorpusTreeRow>) -> Result<()> {
         self.begin_write().await?;
         let wanted = self.catalogue.upper();

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use clew_core::{CorpusTreeKey, DocumentId, ShardIndex, Timestamp, Version};
 
+use crate::boxed;
 use crate::catalogue::corpus_tree::UpperNode;
 use crate::error::Result;
 use crate::read::reader::ShardReader;
@@ -40,6 +41,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn made_nodes(
         &self,
         ids: &[DocumentId],
@@ -64,6 +66,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn missing_tree_nodes(&self, limit: usize) -> Result<Vec<MissingNode>> {
         let snapshot = self.snapshot();
         let tree = snapshot.catalogue.upper();

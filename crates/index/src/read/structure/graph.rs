@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clew_core::{DocumentId, Extraction, SegmentId, Span, StoredDocument, Version};
 
+use crate::boxed;
 use crate::catalogue::record::DocumentRecord;
 use crate::error::{Error, Result};
 use crate::read::reader::{ShardReader, ShardView, read_sources};
@@ -55,6 +56,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// Returns a storage error. Returns [`Error::Corrupt`] if an extraction cannot be read.
+    #[boxed]
     pub async fn read_segments(&self, ids: &[DocumentId]) -> Result<Vec<DocumentSegments>> {
         let snapshot = self.snapshot();
         let place = Some((0, 0..u32::MAX));
@@ -89,6 +91,7 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn segment_texts(
         &self,
         ids: &[SegmentId],

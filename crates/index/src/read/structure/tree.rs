@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use clew_core::{CorpusTreeKey, DocumentId, DocumentShape, ShardIndex, TreeNode, TreeNodeId};
 use lancedb::query::{QueryBase, Select};
 
+use crate::boxed;
 use crate::catalogue::corpus_tree::SeenUpper;
 use crate::error::Result;
 use crate::read::reader::ShardView;
@@ -25,6 +26,7 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn tree_tops(
         &self,
         shard: ShardIndex,
@@ -69,6 +71,7 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn tree_roots(
         &self,
         ids: &[DocumentId],
@@ -84,6 +87,7 @@ impl ShardView {
     ///
     /// # Errors
     /// Returns a storage error.
+    #[boxed]
     pub async fn tree_children(
         &self,
         shard: ShardIndex,
