@@ -1,7 +1,7 @@
 # Builds, tests and runs the workspace. `make` alone lists the targets.
 #
 # Demo, tests and benchmarks share one profile and the features of every dependency, so that each is compiled once,
-# see Cargo.toml and crates/workspace-hack. `FEATURES=clew-model/wgpu` chooses features for all of them.
+# see Cargo.toml and crates/workspace-hack. `make test FEATURES=clew-model/wgpu` builds and tests another backend.
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build install dist dist-test dist-check docs demo cluster-demo test clients fault-test check style features bench cluster-bench scale-bench screenshots load simulate proto \
@@ -12,10 +12,6 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 FEATURES ?=
 SELECTION = --workspace $(addprefix --features=,$(FEATURES))
-# Runs tests of all programs side by side, two for each processor, since half of the time they wait for disks, timers
-# and other processes. A machine without it runs one program after the other.
-NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
-TEST_THREADS = $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 CLEW := $(abspath $(or $(CARGO_TARGET_DIR),target)/debug/clew)
 RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target)/release)
@@ -51,7 +47,7 @@ setup: ## Install what is missing: compilers, Redis, Python environment, embeddi
 build: setup ## Build the programs
 	cargo build $(SELECTION) --bins
 
-# Compiles every dependency once more, fully optimised: most of an hour on two cores.
+# Compiles every dependency once more: most of an hour on two cores.
 install: setup ## Build the fast `clew` and install it with its embedding model: PREFIX=folder
 	cargo build --release --package clew --locked
 	$(PYTHON) packaging/prefix.py $(INSTALLED) --clew $(RELEASE)/clew --model $(MODEL)
@@ -81,16 +77,15 @@ demo: setup ## Remember the documentation of Clew's own dependencies and ask abo
 cluster-demo: build ## The same with every service a process of its own, over a real Redis
 	@CLEW=$(CLEW) $(PYTHON) examples/demo/cluster.py
 
-# tests/promises, tests/interfaces and tests/answers run the program, the examples and scripts in Python.
+# tests/promises, tests/interfaces and tests/answers run the program, the examples and scripts in Python. nextest runs
+# tests of several programs side by side. Without it, one program runs after the other.
 test: build $(PYTHON_PACKAGES) deploy-check dist-check ## Run all tests
 	@.setup/install tests
 	$(PYTHON) tests/telemetry/check.py
-ifdef NEXTEST
-	cargo nextest run $(SELECTION) --no-fail-fast --test-threads=$(TEST_THREADS)
-	cargo test $(SELECTION) --doc
-else
-	cargo test $(SELECTION) --no-fail-fast
-endif
+	@if cargo nextest --version >/dev/null 2>&1; then set -x; \
+		cargo nextest run $(SELECTION) --no-fail-fast \
+			&& cargo test $(SELECTION) --doc; \
+	else set -x; cargo test $(SELECTION) --no-fail-fast; fi
 
 # Needs npm, and Java for Spark. The packages are those of tests/clients/package-lock.json, with a Node.js of their own
 # on most platforms, of tests/clients/requirements.txt, and of clients/python/uv.lock.

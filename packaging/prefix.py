@@ -38,9 +38,12 @@ def fill(prefix, program, model=None):
     for name in DOCUMENTS:
         write(prefix / "share/doc/clew" / name, (WORKSPACE / name).read_bytes())
     if model:
-        shutil.rmtree(prefix / MODEL, ignore_errors=True)
-        # Links are followed.
-        shutil.copytree(model, prefix / MODEL)
+        installed = prefix / MODEL
+        # The model to install may be the one that is installed.
+        if installed.resolve() != model.resolve():
+            shutil.rmtree(installed, ignore_errors=True)
+            # Links are followed.
+            shutil.copytree(model, installed)
     else:
         for name in FETCH_FILES:
             write(prefix / FETCH / Path(name).name, (WORKSPACE / name).read_bytes())

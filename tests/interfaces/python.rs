@@ -2,7 +2,7 @@
 //! `clients/python`.
 
 use crate::client::create;
-use crate::harness::{Home, Ran};
+use crate::harness::{Home, PATIENCE, Ran};
 use crate::other_models::published_model;
 use crate::scripts::{interpreter, script, workspace};
 
@@ -34,7 +34,8 @@ fn the_python_package_passes_its_tests() {
     tests.current_dir(&package).env("PYTHONPATH", &installed);
     tests.env("PROGRAM_UNDER_TEST", env!("CARGO_BIN_EXE_clew")).env("MODEL_DIR", published_model());
     for command in [install, tests] {
-        let ran = Ran::of(command);
+        // A suite of more than two hundred tests.
+        let ran = Ran::within(5 * PATIENCE, command);
         assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
     }
 }

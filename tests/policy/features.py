@@ -17,7 +17,6 @@ from pathlib import Path
 
 WORKSPACE = Path(__file__).resolve().parent.parent.parent
 MANIFEST = WORKSPACE / "crates/workspace-hack/Cargo.toml"
-HACK = "clew-workspace-hack"
 # Generates code, and is built alone anyway (`make proto`). No program needs the dependencies that it has of its own.
 APART = {"clew-proto-codegen"}
 # Other targets only add crates that are theirs. What they share has the features of this one.
@@ -51,8 +50,8 @@ def tree(selection, edges):
     built = set()
     for line in filter(None, ran.stdout.splitlines()):
         package, features = line.removesuffix(" (*)").split("|")
-        name, version, *origin = package.split()
-        if not any(part.startswith(f"({WORKSPACE}") for part in origin):
+        name, version = package.split()[:2]
+        if f"({WORKSPACE}" not in package:
             built.add((name, version.removeprefix("v"), features))
     return built
 
@@ -123,15 +122,18 @@ def manifest(packages, of_builds):
 
 def write():
     """Writes the manifest. More crates may differ once some are united, so it goes on until none does."""
-    packages, of_builds, differing = set(), set(), set()
-    while not packages or differing:
-        of_builds |= differing & packages
-        packages |= differing
+    packages, of_builds, before = set(), set(), None
+    while True:
         MANIFEST.write_text(manifest(packages, of_builds))
         subprocess.run(["cargo", "update", "--workspace", "--offline", "--quiet"], cwd=WORKSPACE, check=True)
-        before, differing = differing, set(compiled_anew())
-        if differing and differing == before <= of_builds:
+        differing = set(compiled_anew())
+        if not differing:
+            break
+        if differing == before and differing <= of_builds:
             sys.exit(f"error: the features of these cannot be united: {differing}")
+        of_builds |= differing & packages
+        packages |= differing
+        before = differing
     print(f"{MANIFEST.relative_to(WORKSPACE)}: {len(packages)} crates")
 
 

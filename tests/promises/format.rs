@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! FORMAT_SAMPLE=tests/data/format-3 \
-//!     cargo test --workspace --test promises -- --ignored format::write_a_sample
+//!     cargo test --package clew --test promises -- --ignored format::write_a_sample
 //! ```
 
 use std::collections::BTreeMap;

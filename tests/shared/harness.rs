@@ -308,6 +308,11 @@ pub struct Ran {
 impl Ran {
     /// Runs `command`, within bounds.
     pub fn of(command: Command) -> Self {
+        Self::within(PATIENCE, command)
+    }
+
+    /// Runs `command`, which may take as long as `patience`.
+    pub fn within(patience: Duration, command: Command) -> Self {
         let shown = format!("{command:?}");
         let mut process = Process::spawn(command);
         let (out, err) = (Log::default(), Log::default());
@@ -315,7 +320,7 @@ impl Ran {
             out.follow(process.child.stdout.take().unwrap(), |_| {}),
             err.follow(process.child.stderr.take().unwrap(), |_| {}),
         ];
-        let Some(status) = process.wait(Instant::now() + PATIENCE) else {
+        let Some(status) = process.wait(Instant::now() + patience) else {
             panic!("{shown} does not end:\n{}{}", out.text(), err.text());
         };
         reading.into_iter().for_each(|reading| reading.join().unwrap());

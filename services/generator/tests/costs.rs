@@ -1,5 +1,6 @@
-//! Counts the requests to a language model. `cargo test --workspace --test costs -- --nocapture`
-//! prints the table of `docs/models.md`.
+//! Counts the requests to a language model.
+//! `cargo test --package clew-generator --test costs -- --nocapture` prints the table of
+//! `docs/models.md`.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 

@@ -1,8 +1,8 @@
 //! Prompts as they are sent, and their versions.
 //!
-//! `CLEW_UPDATE_PROMPTS=1 cargo test --workspace --lib prompted::` writes the snapshots and adds
-//! new versions to the table. It still refuses a changed text under a version that the table
-//! already has.
+//! `CLEW_UPDATE_PROMPTS=1 cargo test --package clew-reason --lib prompted::` writes the snapshots
+//! and adds new versions to the table. It still refuses a changed text under a version that the
+//! table already has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
