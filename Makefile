@@ -77,15 +77,11 @@ demo: setup ## Remember the documentation of Clew's own dependencies and ask abo
 cluster-demo: build ## The same with every service a process of its own, over a real Redis
 	@CLEW=$(CLEW) $(PYTHON) examples/demo/cluster.py
 
-# tests/promises, tests/interfaces and tests/answers run the program, the examples and scripts in Python. nextest runs
-# tests of several programs side by side. Without it, one program runs after the other.
+# tests/promises, tests/interfaces and tests/answers run the program, the examples and scripts in Python.
 test: build $(PYTHON_PACKAGES) deploy-check dist-check ## Run all tests
 	@.setup/install tests
 	$(PYTHON) tests/telemetry/check.py
-	@if cargo nextest --version >/dev/null 2>&1; then set -x; \
-		cargo nextest run $(SELECTION) --no-fail-fast \
-			&& cargo test $(SELECTION) --doc; \
-	else set -x; cargo test $(SELECTION) --no-fail-fast; fi
+	cargo test $(SELECTION)
 
 # Needs npm, and Java for Spark. The packages are those of tests/clients/package-lock.json, with a Node.js of their own
 # on most platforms, of tests/clients/requirements.txt, and of clients/python/uv.lock.
