@@ -4,7 +4,7 @@
 # see Cargo.toml and crates/workspace-hack. `make test FEATURES=clew-model/wgpu` builds and tests another backend.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install dist dist-test dist-check docs demo cluster-demo test clients fault-test check style features bench cluster-bench scale-bench screenshots load simulate proto \
+.PHONY: help setup build release install dist dist-test dist-check docs demo cluster-demo test clients fault-test check style features bench cluster-bench scale-bench screenshots load simulate proto \
 	config-reference openapi train train-check manifests charts-check deploy-check deploy-test gpu-programs gpu-day gpu-measured vulkan-test cuda-check images images-cuda
 
 # The folder in which rustup puts cargo, for shells that were opened before it did.
@@ -48,13 +48,13 @@ build: setup ## Build the programs
 	cargo build $(SELECTION) --bins
 
 # Compiles every dependency once more: most of an hour on two cores.
-install: setup ## Build the fast `clew` and install it with its embedding model: PREFIX=folder
+release: setup
 	cargo build --release --package clew --locked
+
+install: release ## Build the fast `clew` and install it with its embedding model: PREFIX=folder
 	$(PYTHON) packaging/prefix.py $(INSTALLED) --clew $(RELEASE)/clew --model $(MODEL)
 
-# Of the same build as `install`.
-dist: setup $(DIST_PACKAGES) ## Make a tarball and a Python wheel of the fast `clew` in target/dist
-	cargo build --release --package clew --locked
+dist: release $(DIST_PACKAGES) ## Make a tarball and a Python wheel of the fast `clew` in target/dist
 	$(PYTHON) packaging/dist.py target/dist --clew $(RELEASE)/clew --model $(MODEL)
 
 dist-test: setup $(DIST_PACKAGES) ## Install what `make dist` made, and use it
@@ -123,8 +123,7 @@ cluster-bench: build ## Measure what a cluster costs and gains on this machine
 	@CLEW=$(CLEW) $(PYTHON) benches/bench_cluster.py
 
 # `make scale-bench TEXTS="folder another"` fills it with your own texts, and `FOLDER=` keeps the shard there.
-scale-bench: setup ## Fill a shard with a million chunks and measure at 10,000, 100,000 and 1,000,000 (half an hour behind the build, 6 GB of disk)
-	cargo build --release --package clew --locked
+scale-bench: release ## Fill a shard with a million chunks and measure at 10,000, 100,000 and 1,000,000 (half an hour behind the build, 6 GB of disk)
 	$(RELEASE)/clew bench growth --sizes $(or $(SIZES),10000,100000,1000000) \
 		$(addprefix --folder=,$(FOLDER)) $(if $(TEXTS),--texts $(TEXTS))
 

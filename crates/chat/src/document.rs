@@ -43,8 +43,8 @@ mod tests {
 
     #[test]
     fn a_turn_is_found_by_its_day_and_by_what_its_speaker_states() {
-        let said = turn("Ada", SpeakerRole::Other, "I keep bees.");
-        let document = turn_document(&said, "u").unwrap();
+        let utterance = turn("Ada", SpeakerRole::Other, "I keep bees.");
+        let document = turn_document(&utterance, "u").unwrap();
         assert!(document.title.contains("20 May 2024"), "{}", document.title);
         assert!(document.title.contains("Ada"), "{}", document.title);
         assert_eq!(document.text, "Ada: I keep bees.");
@@ -56,8 +56,8 @@ mod tests {
             speaker in "[^\\p{Cc}]{0,12}",
             text in ".{1,40}|(I keep [a-z]{4} bees\\. ){1,120}",
         ) {
-            let said = turn(&speaker, SpeakerRole::Other, &text);
-            let document = turn_document(&said, "u").unwrap();
+            let utterance = turn(&speaker, SpeakerRole::Other, &text);
+            let document = turn_document(&utterance, "u").unwrap();
             prop_assert!(document.title.len() <= Limits::default().title_bytes);
         }
     }
