@@ -1,14 +1,15 @@
 """Checks that one crate can be built and tested alone: `cargo test --package X` compiles no dependency anew.
 
-Cargo chooses the features of a dependency by what is built together. So each crate of the workspace depends on
-`crates/workspace-hack`, which turns on the features that any of them needs. This compares what `cargo tree` says of
-each crate with its tests, and of the programs, with what it says of the whole workspace. With `--write`, it writes
-the manifest of that crate.
+Cargo chooses the features of a dependency by what is built together, apart for what runs in programs and for what
+runs while they are compiled. So each crate of the workspace depends on `crates/workspace-hack`, which turns on the
+features that any of them needs. This compares what Cargo would compile for each crate with its tests, and for the
+programs, with what it would compile for the whole workspace. With `--write`, it writes the manifest of that crate.
 
 `cargo hakari` does the same, but takes minutes to compile.
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -21,9 +22,8 @@ MANIFEST = WORKSPACE / "crates/workspace-hack/Cargo.toml"
 APART = {"clew-proto-codegen"}
 # Other targets only add crates that are theirs. What they share has the features of this one.
 TARGET = "x86_64-unknown-linux-gnu"
-TESTS = "normal,build,dev"
-PROGRAMS = "normal,build"
-FOR_TARGET = "normal,dev,no-proc-macro"
+PROGRAMS = ("build", "--bins", "--workspace", *(f"--exclude={name}" for name in sorted(APART)))
+SECTIONS = {"dependencies": TARGET, "build-dependencies": None}
 
 HEAD = """\
 # Written by `make features`. Why it exists: docs/dev/decisions/012-one-profile-one-feature-set.md.
@@ -40,20 +40,26 @@ workspace = true
 """
 
 
-def tree(selection, edges):
-    """What is built: (name, version, features) of each crate of the registry, once for each set of features."""
-    command = ["cargo", "tree", "--locked", *selection, "--target", TARGET]
-    form = ["--edges", edges, "--prefix", "none", "--format", "{p}|{f}"]
-    ran = subprocess.run([*command, *form], cwd=WORKSPACE, capture_output=True, text=True)
+def compiled(action, *selection):
+    """What Cargo would compile of the registry: (name, version, platform) -> features. Programs have a platform."""
+    # Cargo prints what it would do only if it may use unstable options. Nothing is compiled with them.
+    command = ["cargo", action, *selection, "--locked", "--target", TARGET, "--unit-graph", "-Zunstable-options"]
+    environment = {**os.environ, "RUSTC_BOOTSTRAP": "1"}
+    ran = subprocess.run(command, cwd=WORKSPACE, env=environment, capture_output=True, text=True)
     if ran.returncode != 0:
         sys.exit(f"error: the dependencies are not known; is Cargo.lock up to date?\n{ran.stderr}")
-    built = set()
-    for line in filter(None, ran.stdout.splitlines()):
-        package, features = line.removesuffix(" (*)").split("|")
-        name, version = package.split()[:2]
-        if f"({WORKSPACE}" not in package:
-            built.add((name, version.removeprefix("v"), features))
-    return built
+    features_of = {}
+    for unit in json.loads(ran.stdout)["units"]:
+        source, _, package = unit["pkg_id"].partition("#")
+        if source.startswith("registry+") and unit["target"]["kind"] != ["custom-build"]:
+            name, version = package.split("@")
+            features_of[name, version, unit["platform"]] = frozenset(unit["features"])
+    return features_of
+
+
+def of_workspace():
+    """What Cargo would compile for all crates and all their tests."""
+    return compiled("test", "--workspace")
 
 
 def members():
@@ -64,16 +70,16 @@ def members():
 
 
 def compiled_anew():
-    """What a crate alone would compile anew: (name, version) of a dependency -> names of such crates."""
-    of_workspace = tree(["--workspace"], TESTS)
-    selections = [(("--workspace",), PROGRAMS), (("--package", "clew"), PROGRAMS)]
-    selections += [(("--package", name), TESTS) for name in members()]
+    """What a crate alone would compile anew: (name, version, platform) of a dependency -> names of such crates."""
+    known = of_workspace()
+    selections = [PROGRAMS, ("build", "--package", "clew"), *(("test", "--package", name) for name in members())]
     with ThreadPoolExecutor() as pool:
-        trees = list(pool.map(lambda selection: tree(*selection), selections))
+        plans = list(pool.map(lambda selection: compiled(*selection), selections))
     anew = defaultdict(set)
-    for (selection, _), built in zip(selections, trees):
-        for name, version, _ in built - of_workspace:
-            anew[name, version].add(selection[-1])
+    for selection, plan in zip(selections, plans):
+        for dependency, features in plan.items():
+            if known.get(dependency) != features:
+                anew[dependency].add(" ".join(selection[:3]))
     return anew
 
 
@@ -83,67 +89,53 @@ def requirement(version):
     return major if major != "0" else f"0.{minor}" if minor != "0" else f"0.0.{patch}"
 
 
-def dependencies(packages, built):
-    """Lines of a table of dependencies: the packages with all features that they are built with."""
-    features_of = defaultdict(set)
-    for name, version, features in built:
-        if (name, version) in packages:
-            features_of[name, version] |= set(filter(None, features.split(",")))
+def entries(features_of):
+    """Lines of a table of dependencies: (name, version) -> features that each is compiled with."""
     names = [name for name, _ in features_of]
     for (name, version), features in sorted(features_of.items()):
         compatible = requirement(version)
         listed = ", ".join(f'"{feature}"' for feature in sorted(features - {"default"}))
-        is_default = "default" in features
         key, renamed = name, ""
         if names.count(name) > 1:
             key, renamed = f"{name}-{compatible.replace('.', '_')}", f'package = "{name}", '
-        plain = "" if is_default else ", default-features = false"
+        plain = "" if "default" in features else ", default-features = false"
         chosen = f", features = [{listed}]" if listed else ""
         yield f'{key} = {{ {renamed}version = "{compatible}"{plain}{chosen} }}'
 
 
-def manifest(packages, of_builds):
-    """The manifest that gives these packages their features, and those `of_builds` also where only builds use them."""
-    if not packages:
-        return HEAD
-    everything = tree(["--workspace"], TESTS)
-    for_target = tree(["--workspace"], FOR_TARGET)
-    of_programs = {row[:2] for row in tree(["--workspace", *(f"--exclude={name}" for name in APART)], FOR_TARGET)}
-    for_builds = {row for row in everything if row not in for_target or row[:2] in of_builds}
-    sections = {
-        "dependencies": {row for row in for_target if row[:2] in of_programs},
-        "build-dependencies": for_builds,
-    }
+def manifest(united):
+    """The manifest that gives these dependencies, by name, version and platform, the features of the workspace."""
+    known = of_workspace()
     text = HEAD
-    for section, built in sections.items():
-        text += f"\n[{section}]\n" + "".join(line + "\n" for line in dependencies(packages, built))
+    for section, platform in SECTIONS.items():
+        features_of = {dependency[:2]: known[dependency] for dependency in united if dependency[2] == platform}
+        if features_of:
+            text += f"\n[{section}]\n" + "".join(line + "\n" for line in entries(features_of))
     return text
 
 
 def write():
     """Writes the manifest. More crates may differ once some are united, so it goes on until none does."""
-    packages, of_builds, before = set(), set(), None
+    united = set()
     while True:
-        MANIFEST.write_text(manifest(packages, of_builds))
+        MANIFEST.write_text(manifest(united))
         subprocess.run(["cargo", "update", "--workspace", "--offline", "--quiet"], cwd=WORKSPACE, check=True)
         differing = set(compiled_anew())
         if not differing:
             break
-        if differing == before and differing <= of_builds:
+        if differing <= united:
             sys.exit(f"error: the features of these cannot be united: {differing}")
-        of_builds |= differing & packages
-        packages |= differing
-        before = differing
-    print(f"{MANIFEST.relative_to(WORKSPACE)}: {len(packages)} crates")
+        united |= differing
+    print(f"{MANIFEST.relative_to(WORKSPACE)}: {len(united)} dependencies")
 
 
 def main():
     if sys.argv[1:] == ["--write"]:
         return write()
     anew = compiled_anew()
-    for (name, version), alone in sorted(anew.items()):
+    for (name, version, _), alone in sorted(anew.items(), key=lambda row: row[0][:2]):
         print(
-            f"error: {name} {version} has other features for {', '.join(sorted(alone)[:3])} than for the workspace; "
+            f"error: {name} {version} has other features for `cargo {sorted(alone)[0]}` than for the workspace; "
             "run `make features`",
             file=sys.stderr,
         )
