@@ -1,7 +1,5 @@
 """Tells what is in the program, as a CycloneDX bill of materials."""
 
-import re
-import subprocess
 import sys
 import uuid
 from datetime import datetime, timezone
@@ -13,22 +11,18 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
-from prefix import WORKSPACE
+from linked import WORKSPACE, linked_crates
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-# `depth name v1.2.3 (where it comes from, unless the registry)|licence|repository (*)`
-LINE = re.compile(r"(\d+)(\S+) v(\S+)(?: \(([^()]+)\))?\|(.*?)\|(.*?)(?: \(\*\))?")
-
-
 def bill_of_materials(version, target, program_sha256, moment):
     """The bill as JSON: the crates that the program is linked of, without those that only compile it."""
     checksums = {(package["name"], package["version"]): package.get("checksum") for package in locked_packages()}
     bom, components, path = Bom(), {}, []
-    for depth, name, crate_version, licence, repository in dependencies(target):
+    for depth, name, crate_version, licence, repository in linked_crates(target):
         component = components.get((name, crate_version))
         if not component:
             component = Component(
@@ -57,17 +51,6 @@ def bill_of_materials(version, target, program_sha256, moment):
     bom.metadata.timestamp = datetime.fromtimestamp(moment, timezone.utc)
     bom.serial_number = uuid.uuid5(uuid.NAMESPACE_OID, program_sha256)
     return JsonV1Dot6(bom).output_as_string(indent=2)
-
-
-def dependencies(target):
-    """Lines of the tree of crates: depth, name, version, licence and repository."""
-    tree = ["cargo", "tree", "--locked", "--package", "clew", "--target", target]
-    form = ["--edges", "normal,no-proc-macro", "--prefix", "depth", "--format", "{p}|{l}|{r}"]
-    ran = subprocess.run([*tree, *form], cwd=WORKSPACE, stdout=subprocess.PIPE, text=True, check=True)
-    for line in filter(None, ran.stdout.splitlines()):
-        depth, name, version, _place, licence, repository = LINE.fullmatch(line).groups()
-        # The old way to write OR.
-        yield int(depth), name, version, re.sub(r" */ *", " OR ", licence), repository
 
 
 def locked_packages():

@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,8 +14,8 @@ from pathlib import Path
 
 import prefix
 from bill_of_materials import bill_of_materials
+from linked import host, output_of
 from platform_wheel import write_wheel
-from prefix import WORKSPACE
 from tarball import write_tarball
 
 SYSTEMS = {"linux": "linux", "darwin": "macos"}
@@ -27,10 +26,6 @@ def sha256(file):
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def output_of(*command):
-    return subprocess.run(command, cwd=WORKSPACE, stdout=subprocess.PIPE, text=True, check=True).stdout
-
-
 def make(out, program, model, is_quick):
     """Makes everything in the folder, which is emptied first."""
     shutil.rmtree(out, ignore_errors=True)
@@ -38,14 +33,13 @@ def make(out, program, model, is_quick):
     version = output_of(program, "--version").split()[1]
     machine = platform.machine()
     stem = f"clew-{version}-{MACHINES.get(machine, machine)}-{SYSTEMS[sys.platform]}"
-    target = next(line.split()[1] for line in output_of("rustc", "-vV").splitlines() if line.startswith("host:"))
     # When the sources were committed.
     moment = int(output_of("git", "log", "-1", "--format=%ct"))
     with tempfile.TemporaryDirectory() as temporary:
         complete, small = Path(temporary) / "complete", Path(temporary) / "small"
         prefix.fill(complete, program, model)
         prefix.fill(small, program)
-        bill = bill_of_materials(version, target, sha256(complete / "bin/clew"), moment)
+        bill = bill_of_materials(version, host(), sha256(complete / "bin/clew"), moment)
         (out / f"{stem}.cdx.json").write_text(bill)
         write_tarball(out / f"{stem}.tar.gz", complete, moment, level=1 if is_quick else 9)
         compression = zipfile.ZIP_STORED if is_quick else zipfile.ZIP_DEFLATED

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from wheel.wheelfile import WheelFile
 
-from prefix import WORKSPACE
+from prefix import DOCUMENTS, NOTICES
 
 # The client in Python is clew-memory. Both can be installed together: this one has no modules.
 NAME = "clew-server"
@@ -25,6 +25,7 @@ METADATA = """\
 Summary: Clew, a long-term memory for language-model applications: the command line and the server
 License-Expression: Apache-2.0
 License-File: LICENSE
+License-File: THIRD-PARTY-NOTICES.txt
 Requires-Python: >=3.10
 Keywords: memory,retrieval,rag,llm
 Description-Content-Type: text/markdown
@@ -44,7 +45,8 @@ def write_wheel(folder, prefix, version, bill_of_materials, moment, compression=
         (prefix / "bin").rename(data / "scripts")
         prefix.rename(data / "data")
         (info / "licenses").mkdir(parents=True)
-        (info / "licenses/LICENSE").write_bytes((WORKSPACE / "LICENSE").read_bytes())
+        for name in ("LICENSE", NOTICES):
+            (info / "licenses" / name).write_bytes((data / "data" / DOCUMENTS / name).read_bytes())
         (info / "sboms").mkdir()
         (info / "sboms/clew.cdx.json").write_text(bill_of_materials)
         (info / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {NAME}\nVersion: {version}\n{METADATA}")

@@ -1,4 +1,4 @@
-"""Fills a prefix with Clew: the program, completions, manual pages and licence, and its embedding model.
+"""Fills a prefix with Clew: the program, completions, manual pages and licences, and its embedding model.
 
 `make install` runs this on the folder to install to, and `make dist` on what goes into the tarball and the wheel.
 """
@@ -8,7 +8,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-WORKSPACE = Path(__file__).resolve().parent.parent
+from linked import WORKSPACE, host
+from notices import notices
+
 # Shell -> where it looks for completions, below the prefix.
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/clew",
@@ -20,7 +22,8 @@ MODEL = "share/clew/model"
 # Where the program looks for the script that fetches the model.
 FETCH = "share/clew/fetch"
 FETCH_FILES = [".setup/model.py", ".setup/model.txt", ".setup/model.sha256"]
-DOCUMENTS = ["LICENSE", "README.md"]
+DOCUMENTS = "share/doc/clew"
+NOTICES = "THIRD-PARTY-NOTICES.txt"
 
 
 def fill(prefix, program, model=None):
@@ -35,8 +38,9 @@ def fill(prefix, program, model=None):
         ran = subprocess.run([program, "completions", shell], stdout=subprocess.PIPE, check=True)
         write(prefix / place, ran.stdout)
     subprocess.run([program, "man", "--out", prefix / MANUAL], check=True)
-    for name in DOCUMENTS:
-        write(prefix / "share/doc/clew" / name, (WORKSPACE / name).read_bytes())
+    for name in ("LICENSE", "README.md"):
+        write(prefix / DOCUMENTS / name, (WORKSPACE / name).read_bytes())
+    write(prefix / DOCUMENTS / NOTICES, notices(host()).encode())
     if model:
         installed = prefix / MODEL
         # The model to install may be the one that is installed.

@@ -23,6 +23,8 @@ from cyclonedx.validation.json import JsonStrictValidator
 TEXT = "Backups are kept for 35 days. They are checked every Monday.\n"
 QUESTION = "How long are backups kept?"
 ANSWER = "35 days"
+DOCUMENTS = "share/doc/clew"
+NOTICES = "THIRD-PARTY-NOTICES.txt"
 DIGEST_OF_ANOTHER_FILE = hashlib.sha256(b"another file").hexdigest()
 # Seconds that one command may take, the fetching of the model included.
 PATIENCE = 600
@@ -96,7 +98,7 @@ def check_sums(folder):
 
 
 def check_bill_of_materials(file):
-    """It is valid, and tells what is in the program and nothing that only tests it."""
+    """It is valid, and tells what is in the program and nothing that only tests it. Returns the crates of others."""
     text = file.read_text()
     problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     expect(not problem, f"{file.name} is not valid: {problem}")
@@ -106,8 +108,19 @@ def check_bill_of_materials(file):
         expect((name in names) == is_expected, f"{file.name} {'lacks' if is_expected else 'has'} {name}")
     for component in components:
         expect(component["licenses"], f"{file.name} tells no licence of {component['name']}")
-        if not component["name"].startswith("clew"):
-            expect(component.get("hashes"), f"{file.name} tells no checksum of {component['name']}")
+    of_others = [component for component in components if not component["name"].startswith("clew")]
+    for component in of_others:
+        expect(component.get("hashes"), f"{file.name} tells no checksum of {component['name']}")
+    return {f"{component['name']} {component['version']}" for component in of_others}
+
+
+def check_notices(prefix, crates):
+    """Every crate in the program has its licence there."""
+    text = (prefix / DOCUMENTS / NOTICES).read_text()
+    told = {line.split(" (")[0] for line in text.splitlines()}
+    expect(crates <= told, f"{NOTICES} lacks {sorted(crates - told)[:5]}")
+    for words in ("Apache License", "Permission is hereby granted, free of charge"):
+        expect(words in text, f"{NOTICES} does not say `{words}`")
 
 
 def check_prefix(prefix, home):
@@ -125,8 +138,9 @@ def check_prefix(prefix, home):
         expect("ingest" in file.read_text(), f"{file} does not complete `ingest`")
         if shutil.which(shell):
             home.run(shutil.which(shell), "-n", file)
-    for name in ("LICENSE", "README.md"):
-        expect((prefix / "share/doc/clew" / name).is_file(), f"there is no {name}")
+    documents = prefix / DOCUMENTS
+    for name in ("LICENSE", "README.md", NOTICES):
+        expect((documents / name).is_file(), f"there is no {name}")
 
 
 def without_network():
@@ -216,10 +230,11 @@ def main():
     parser.add_argument("made", type=Path, help="folder of what `make dist` made")
     made = parser.parse_args().made.absolute()
     check_sums(made)
-    check_bill_of_materials(only(made, "*.cdx.json"))
+    crates = check_bill_of_materials(only(made, "*.cdx.json"))
     with tempfile.TemporaryDirectory() as folder:
         temporary = Path(folder).resolve()
         prefix = check_wheel(only(made, "*.whl"), temporary)
+        check_notices(prefix, crates)
         check_refusals(prefix, temporary)
         check_tarball(only(made, "*.tar.gz"), temporary)
     print("wheel, tarball, checksums and bill of materials are as they should be")
