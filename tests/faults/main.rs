@@ -22,6 +22,8 @@ mod hosts;
 mod ledger;
 mod load;
 mod report;
+#[path = "../shared/seed.rs"]
+mod seed;
 mod storage;
 mod verdict;
 #[path = "../shared/words.rs"]
@@ -109,7 +111,7 @@ impl Run {
     /// Starts a cluster, ingests the documents that never change, and starts clients.
     async fn start(on: StorageKind) -> Self {
         let alone = ONE_AT_A_TIME.lock().await;
-        let mut random = random();
+        let mut random = seed::random();
         let cluster = Cluster::start(on).await;
         let client = cluster.client().await;
         let notes = create_in_shards(&client, "notes", SHARDS).await;
@@ -129,17 +131,6 @@ impl Run {
         cluster.stop();
         assert_erased(&cluster, &ledger).await;
     }
-}
-
-/// Returns the run's random number generator and prints its seed. `CLEW_TEST_SEED` repeats the same
-/// faults, as far as the operating system's scheduling allows.
-fn random() -> Rng {
-    let seed = match std::env::var("CLEW_TEST_SEED") {
-        Ok(seed) => seed.parse().expect("CLEW_TEST_SEED is a number"),
-        Err(_) => fastrand::u64(..),
-    };
-    println!("CLEW_TEST_SEED={seed}");
-    Rng::with_seed(seed)
 }
 
 /// Returns the number of faults of a long run, or `None` for a short one.

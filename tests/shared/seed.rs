@@ -2,13 +2,13 @@
 
 use fastrand::Rng;
 
-/// Returns the run's random number generator and prints its seed. `END_TO_END_SEED` repeats a run,
+/// Returns the run's random number generator and prints its seed. `CLEW_TEST_SEED` repeats a run,
 /// as far as the operating system's scheduling allows.
 pub fn random() -> Rng {
-    let seed = match std::env::var("END_TO_END_SEED") {
-        Ok(seed) => seed.parse().expect("END_TO_END_SEED is a number"),
+    let seed = match std::env::var("CLEW_TEST_SEED") {
+        Ok(seed) => seed.parse().expect("CLEW_TEST_SEED is a number"),
         Err(_) => fastrand::u64(..),
     };
-    println!("END_TO_END_SEED={seed}");
+    println!("CLEW_TEST_SEED={seed}");
     Rng::with_seed(seed)
 }
