@@ -74,7 +74,9 @@ pub struct ReaderModel {
 impl ReaderModel {
     /// Returns the content of the adapter that is packaged with this crate, 11 MB.
     pub fn packaged() -> &'static [u8] {
-        include_bytes!("../reader/reader.safetensors")
+        // A static, because a constant would be in a program once for each place that uses it.
+        static ADAPTER: &[u8] = include_bytes!("../reader/reader.safetensors");
+        ADAPTER
     }
 
     /// Loads a reader like [`Self::load`] if `folder` holds the base that the adapter was trained

@@ -13,7 +13,7 @@ pub use prost_types::{Duration, Timestamp};
 pub use status::{ERROR_DOMAIN, from_status, respond, to_status};
 
 /// Encoded `FileDescriptorSet` of all packages, for server reflection.
-pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/clew.descriptor.bin");
+pub static FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/clew.descriptor.bin");
 
 /// Package `clew.auth.v1`.
 pub mod auth {
