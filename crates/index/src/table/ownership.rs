@@ -12,6 +12,10 @@ const OWNER: &str = "clew.owner";
 /// Maximum attempts of a takeover: the earlier owner's next commit may come before each of them.
 const TAKEOVER_TRIES: usize = 50;
 
+/// Maximum reads of the newest version at an adoption: the earlier owner may remove it during each
+/// of them, once it made another.
+const ADOPTION_TRIES: usize = 10;
+
 /// Maximum reads of the newest version: a commit of this owner that was believed lost may arrive
 /// after each of them.
 const REFRESH_TRIES: usize = 3;
@@ -90,6 +94,19 @@ impl Stored {
 
     /// Adopts the stored state as this owner's, on which its commits build.
     pub(super) async fn adopt(&self) -> Result<()> {
+        let mut tried = self.adopt_what_is_open().await;
+        for _ in 1..ADOPTION_TRIES {
+            // A version that the earlier owner replaced and removed meanwhile looks like a lost one.
+            let Err(Error::Corrupt { .. }) = tried else { break };
+            tried = match self.run(Operation::Open, self.table.checkout_latest()).await {
+                Ok(()) => self.adopt_what_is_open().await,
+                failed => failed,
+            };
+        }
+        tried
+    }
+
+    async fn adopt_what_is_open(&self) -> Result<()> {
         let dataset = self.dataset(Operation::Open).await?;
         let adopt = async {
             let store = dataset.object_store(None).await?;
@@ -221,6 +238,24 @@ mod tests {
         commit(&b).await.unwrap();
         prune(&mut b).await;
         assert_eq!(b.statistics().await.unwrap().versions, 1);
+    }
+
+    #[tokio::test]
+    async fn a_version_that_is_removed_while_it_is_adopted_is_not_missed() {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut earlier = owned(temporary.path()).await;
+        let place = Storage::from(temporary.path());
+        let connection = place.connect(&IndexMemory::default()).await.unwrap();
+        let later = Stored::open(&connection, &place, TableKind::Failures, &[]).await.unwrap();
+        commit(&earlier).await.unwrap();
+        prune(&mut earlier).await;
+        later.adopt().await.unwrap();
+        later.take_over("later", None).await.unwrap();
+        assert!(matches!(commit(&earlier).await, Err(Error::LostRace { .. })));
+
+        // Where all versions are gone, that is told.
+        fs::remove_dir_all(temporary.path().join("failures.lance/_versions")).unwrap();
+        assert!(matches!(later.adopt().await, Err(Error::Corrupt { .. })));
     }
 
     #[tokio::test]
