@@ -96,7 +96,7 @@ impl Stored {
     pub(super) async fn adopt(&self) -> Result<()> {
         let mut tried = self.adopt_what_is_open().await;
         for _ in 1..ADOPTION_TRIES {
-            // A version that the earlier owner replaced and removed meanwhile looks like a lost one.
+            // A version that the earlier owner replaced and removed meanwhile looks lost.
             let Err(Error::Corrupt { .. }) = tried else { break };
             tried = match self.run(Operation::Open, self.table.checkout_latest()).await {
                 Ok(()) => self.adopt_what_is_open().await,
