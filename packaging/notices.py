@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 from linked import linked_crates, output_of
@@ -20,6 +21,7 @@ These crates have no file with their licence. They tell this of themselves:
 """
 
 
+@cache
 def notices(target):
     """The text of all notices for a program of the target."""
     linked = {(name, version) for _depth, name, version, _licence, _repository in linked_crates(target)}

@@ -74,8 +74,7 @@ impl Stored {
         let mut lost = None;
         for _ in 0..TAKEOVER_TRIES {
             if lost.is_some() {
-                self.run(Operation::Open, self.table.checkout_latest()).await?;
-                self.adopt().await?;
+                self.adopt_newest().await?;
             }
             let dataset = self.dataset(Operation::Open).await?;
             let holder = dataset.config().get(OWNER).and_then(|text| number_of(text)).unwrap_or(0);
@@ -94,14 +93,21 @@ impl Stored {
 
     /// Adopts the stored state as this owner's, on which its commits build.
     pub(super) async fn adopt(&self) -> Result<()> {
-        let mut tried = self.adopt_what_is_open().await;
-        for _ in 1..ADOPTION_TRIES {
-            // A version that the earlier owner replaced and removed meanwhile looks lost.
-            let Err(Error::Corrupt { .. }) = tried else { break };
+        match self.adopt_what_is_open().await {
+            Err(Error::Corrupt { .. }) => self.adopt_newest().await,
+            adopted => adopted,
+        }
+    }
+
+    async fn adopt_newest(&self) -> Result<()> {
+        let mut tried = Ok(());
+        for _ in 0..ADOPTION_TRIES {
             tried = match self.run(Operation::Open, self.table.checkout_latest()).await {
                 Ok(()) => self.adopt_what_is_open().await,
                 failed => failed,
             };
+            // A version that the earlier owner replaced and removed meanwhile looks lost.
+            let Err(Error::Corrupt { .. }) = tried else { break };
         }
         tried
     }
